@@ -9,8 +9,8 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::thread;
 
-use fairwind_cc::kernel::{self, LoadError};
-use fairwind_cc::native;
+use fairwind_cc::kernel::{self, LoadError, Loaded};
+use fairwind_cc::native::{self, Control};
 use fairwind_kernel::TcpInfo;
 use fairwind_testing::{in_new_network_namespace, permitted};
 
@@ -23,7 +23,7 @@ fn every_control_carries_data_over_loopback_and_leaves() {
     }
     let _one_at_a_time = lock();
     for control in native::all() {
-        let loaded = kernel::load(control.name()).unwrap_or_else(|error| panic!("{error}"));
+        let loaded = load(control).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(loaded.name(), format!("fw_{}", control.name()));
         assert!(is_available(loaded.name()));
         let name = loaded.name().to_owned();
@@ -32,38 +32,6 @@ fn every_control_carries_data_over_loopback_and_leaves() {
         drop(loaded);
         assert!(!is_available(&name));
     }
-}
-
-#[test]
-fn a_parameter_set_while_loaded_governs_live_connections() {
-    if !permitted(kernel::check_requirements()) {
-        return;
-    }
-    let _one_at_a_time = lock();
-    let mut parameters = native::find("nocc").unwrap().default_parameters();
-    parameters.set("window", 5000).unwrap();
-    let mut loaded = kernel::load_with(&parameters).unwrap();
-    in_new_network_namespace(move || -> io::Result<()> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let mut stream = TcpStream::connect(listener.local_addr()?)?;
-        let mut peer = listener.accept()?.0;
-        set_congestion_control(&stream, loaded.name())?;
-        assert_eq!(window(&stream)?, 5000);
-
-        loaded.set("window", 7000).unwrap();
-        assert_eq!(loaded.parameters().get("window"), Ok(7000));
-        // The control runs again when an acknowledgement arrives.
-        stream.write_all(b"x")?;
-        peer.read_exact(&mut [0])?;
-        peer.write_all(b"y")?;
-        stream.read_exact(&mut [0])?;
-        assert_eq!(window(&stream)?, 7000);
-
-        assert!(loaded.set("window", 0).is_err());
-        assert_eq!(loaded.parameters().get("window"), Ok(7000));
-        Ok(())
-    })
-    .unwrap();
 }
 
 #[test]
@@ -94,9 +62,10 @@ fn a_name_is_loaded_once() {
         return;
     }
     let _one_at_a_time = lock();
-    let _first = kernel::load("reno").unwrap();
+    let reno = native::find("reno").unwrap();
+    let _first = load(reno).unwrap();
     assert!(matches!(
-        kernel::load("reno"),
+        load(reno),
         Err(LoadError::AlreadyLoaded { name, .. }) if name == "fw_reno"
     ));
 }
@@ -138,14 +107,10 @@ fn a_name_that_the_kernel_would_not_take_is_refused() {
     }
 }
 
-#[test]
-fn an_unknown_control_is_named_with_those_there_are() {
-    let message = kernel::load("westwood").unwrap_err().to_string();
-    assert!(
-        message.starts_with("there is no control `westwood`; there are "),
-        "{message}"
-    );
-    assert!(message.contains("cubic, nocc, reno, sfsack"), "{message}");
+/// Loads a control under its default name.
+fn load(control: &'static Control) -> Result<Loaded, LoadError> {
+    let name = kernel::kernel_name(control.name());
+    kernel::load_as(&control.default_parameters(), &name)
 }
 
 /// Serializes tests that load a control under its default name, which can exist only once in the

@@ -161,9 +161,8 @@ impl<T: Copy> Pipe<T> {
 
     /// Passes a packet of `size` IP bytes to the pipe. `now` must not decrease from call to call. A
     /// `class` beyond the scheduler's last counts as the last.
-    #[inline]
+    #[inline(always)]
     pub fn arrive(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
-        self.counts.arrived += 1;
         if let Some(delay) = self.plain {
             return match self.transmit(now, size) {
                 Some(sent) => Arrival::Leaves(sent + delay),
@@ -174,12 +173,12 @@ impl<T: Copy> Pipe<T> {
     }
 
     /// The end of transmission of a packet that arrives at `now`, or `None` if the queue is full.
-    #[inline]
+    #[inline(always)]
     fn transmit(&mut self, now: Time, size: u32) -> Option<Time> {
         self.backlog.advance(now, &mut self.lengths);
         if !self
             .capacity
-            .admits(self.backlog.packets(), self.backlog.bytes(), size)
+            .admits(self.backlog.packets(), || self.backlog.bytes(), size)
         {
             self.counts.drops += 1;
             return None;
@@ -191,6 +190,7 @@ impl<T: Copy> Pipe<T> {
         Some(sent)
     }
 
+    #[inline(never)]
     fn arrive_slow(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
         self.catch_up(now);
         if self.chances.loss.takes(now, &mut self.chances.random) {
@@ -229,7 +229,7 @@ impl<T: Copy> Pipe<T> {
                 return Arrival::Lost(LossCause::Red);
             }
         }
-        if !self.capacity.admits(packets, bytes, size) {
+        if !self.capacity.admits(packets, || bytes, size) {
             self.counts.drops += 1;
             return Arrival::Lost(LossCause::QueueFull);
         }
@@ -383,19 +383,17 @@ impl<T: Copy> Pipe<T> {
     /// The complete counts. An immediate pipe counts wire bytes at arrival, so those of the packets still
     /// in the backlog are subtracted; the backlog has counted the departures.
     fn counts(&self) -> Counts {
-        if self.held.is_some() {
-            return self.counts;
+        let mut counts = self.counts;
+        if self.is_immediate() {
+            let waiting = self.backlog.sizes();
+            let waiting = waiting.map(|size| self.accounting.wire_bytes(size));
+            counts.packets = self.backlog.packets_out();
+            counts.bytes = self.backlog.bytes_out();
+            counts.wire_bytes -= waiting.sum::<u64>();
         }
-        let waiting = self
-            .backlog
-            .sizes()
-            .map(|size| self.accounting.wire_bytes(size));
-        Counts {
-            packets: self.backlog.packets_out(),
-            bytes: self.backlog.bytes_out(),
-            wire_bytes: self.counts.wire_bytes - waiting.sum::<u64>(),
-            ..self.counts
-        }
+        counts.arrived =
+            counts.packets + self.occupancy().0 as u64 + counts.drops + counts.random_losses;
+        counts
     }
 
     fn occupancy(&self) -> (usize, u64) {

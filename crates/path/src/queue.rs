@@ -25,11 +25,11 @@ pub enum Capacity {
 impl Capacity {
     /// Whether a packet of `size` IP bytes fits beside those already held.
     #[inline]
-    pub(crate) fn admits(self, packets: usize, bytes: u64, size: u32) -> bool {
+    pub(crate) fn admits(self, packets: usize, bytes: impl FnOnce() -> u64, size: u32) -> bool {
         match self {
             Capacity::Packets(limit) => packets < limit as usize,
             Capacity::Unlimited => true,
-            Capacity::Bytes(limit) => bytes + u64::from(size) <= limit,
+            Capacity::Bytes(limit) => bytes() + u64::from(size) <= limit,
         }
     }
 }
@@ -53,8 +53,7 @@ pub(crate) struct Backlog {
     /// of the oldest packet and of the next one.
     out: usize,
     come: usize,
-    /// Their IP bytes.
-    bytes_out: u64,
+    /// IP bytes of the packets arrived since the start.
     bytes_come: u64,
     /// Departure time of the newest packet.
     latest: Time,
@@ -73,7 +72,6 @@ impl Backlog {
             ring: vec![QueuedDeparture::default(); 16],
             out: 0,
             come: 0,
-            bytes_out: 0,
             bytes_come: 0,
             latest: Time::ZERO,
         }
@@ -83,12 +81,11 @@ impl Backlog {
     #[inline]
     pub(crate) fn advance(&mut self, now: Time, lengths: &mut Lengths) {
         while self.out != self.come {
-            let first = self.ring[self.out & (self.ring.len() - 1)];
-            if first.time > now {
+            let departure = self.at(self.out).time;
+            if departure > now {
                 break;
             }
-            lengths.held(self.packets(), first.time);
-            self.bytes_out = first.bytes_come;
+            lengths.held(self.packets(), departure);
             self.out += 1;
         }
     }
@@ -96,7 +93,8 @@ impl Backlog {
     #[inline]
     pub(crate) fn push(&mut self, now: Time, departure: Time, size: u32, lengths: &mut Lengths) {
         lengths.held(self.packets(), now);
-        if self.packets() == self.ring.len() {
+        // The latest packet to depart keeps its place: see `bytes_out`.
+        if self.packets() + 1 == self.ring.len() {
             self.grow();
         }
         self.bytes_come += u64::from(size);
@@ -110,13 +108,19 @@ impl Backlog {
     }
 
     #[cold]
+    #[inline(never)]
     fn grow(&mut self) {
         let mut ring = vec![QueuedDeparture::default(); self.ring.len() * 2];
-        for number in self.out..self.come {
+        for number in self.out.saturating_sub(1)..self.come {
             let place = number & (ring.len() - 1);
-            ring[place] = self.ring[number & (self.ring.len() - 1)];
+            ring[place] = self.at(number);
         }
         self.ring = ring;
+    }
+
+    #[inline]
+    fn at(&self, number: usize) -> QueuedDeparture {
+        self.ring[number & (self.ring.len() - 1)]
     }
 
     /// How long the queue has been empty at `now`; `None` if it is not.
@@ -133,7 +137,7 @@ impl Backlog {
     /// Their IP bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes_come - self.bytes_out
+        self.bytes_come - self.bytes_out()
     }
 
     /// Packets departed since the start.
@@ -143,14 +147,17 @@ impl Backlog {
 
     /// Their IP bytes.
     pub(crate) fn bytes_out(&self) -> u64 {
-        self.bytes_out
+        match self.out {
+            0 => 0,
+            out => self.at(out - 1).bytes_come,
+        }
     }
 
     /// Sizes in IP bytes of the packets waiting or being sent.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = u32> {
-        let mut before = self.bytes_out;
+        let mut before = self.bytes_out();
         (self.out..self.come).map(move |number| {
-            let come = self.ring[number & (self.ring.len() - 1)].bytes_come;
+            let come = self.at(number).bytes_come;
             let size = (come - before) as u32;
             before = come;
             size

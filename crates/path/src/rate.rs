@@ -64,15 +64,23 @@ impl Transmitter {
 
     /// The end of transmission of a packet that arrived at `ready`; it starts after those before it have
     /// been sent. `ready` may be earlier than the last end, so a late caller delays no packet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn transmit(&mut self, ready: Time, wire_bytes: u64) -> Time {
-        let ready = ready.as_nanos();
         Time::from_nanos(match self {
-            Transmitter::Constant(rate) => rate.transmit(ready, wire_bytes),
+            // A recorded rate takes longer anyway, and this function must be small to be fast.
+            Transmitter::Constant(rate) => rate.transmit(ready.as_nanos(), wire_bytes),
+            recorded => recorded.transmit_slowly(ready.as_nanos(), wire_bytes),
+        })
+    }
+
+    #[inline(never)]
+    fn transmit_slowly(&mut self, ready: u64, wire_bytes: u64) -> u64 {
+        match self {
             Transmitter::Unlimited => ready,
+            Transmitter::Constant(rate) => rate.transmit(ready, wire_bytes),
             Transmitter::Steps(rate) => rate.transmit(ready, wire_bytes),
             Transmitter::Opportunities(rate) => rate.transmit(ready, wire_bytes),
-        })
+        }
     }
 }
 
@@ -104,6 +112,8 @@ impl End {
 #[derive(Clone, Debug)]
 pub(crate) struct ConstantRate {
     bps: u64,
+    /// Nanoseconds for a byte, if it takes a whole number of them: then there are no rests.
+    byte_ns: Option<u64>,
     end: End,
     /// Cache of transmission times by size: a pipe sees few sizes, and a division is slow.
     times: [TransmissionTime; 8],
@@ -123,6 +133,9 @@ impl ConstantRate {
         let bps = bandwidth.as_bps().min(u64::MAX / 2);
         ConstantRate {
             bps,
+            byte_ns: WORK_PER_BYTE
+                .checked_div(bps)
+                .filter(|whole| whole * bps == WORK_PER_BYTE),
             end: End::default(),
             times: Default::default(),
         }
@@ -139,6 +152,15 @@ impl ConstantRate {
 
     #[inline]
     fn transmit(&mut self, ready: u64, bytes: u64) -> u64 {
+        if let Some(byte_ns) = self.byte_ns {
+            let start = ready.max(self.end.whole);
+            self.end.whole = start.saturating_add(bytes.saturating_mul(byte_ns));
+            return self.end.whole;
+        }
+        self.transmit_with_rest(ready, bytes)
+    }
+
+    fn transmit_with_rest(&mut self, ready: u64, bytes: u64) -> u64 {
         let time = self.time_for(bytes);
         if ready > self.end.whole {
             self.end = End {
@@ -162,6 +184,7 @@ impl ConstantRate {
 }
 
 #[cold]
+#[inline(never)]
 fn transmission_time(bytes: u64, bps: u64) -> TransmissionTime {
     if bps == 0 {
         return TransmissionTime {

@@ -87,6 +87,7 @@ impl Lengths {
     }
 
     #[cold]
+    #[inline(never)]
     fn held_longer_than_ever(&mut self, packets: usize, nanos: u64) {
         if packets < EXACT {
             self.exact.resize((packets + 1).next_power_of_two(), 0);

@@ -47,37 +47,43 @@ impl<V: Copy> Steps<V> {
     ///
     /// If there is no value or a time goes back; `line` is the position in the list, from 1.
     pub fn new(points: impl IntoIterator<Item = (Time, V)>) -> Result<Steps<V>, TraceError> {
-        let mut starts: Vec<u64> = Vec::new();
-        let mut values = Vec::new();
+        let mut steps = Steps::empty();
         let mut origin = 0;
         for (position, (start, value)) in points.into_iter().enumerate() {
             if position == 0 {
                 origin = start.as_nanos();
             }
-            let last = starts.last().copied().unwrap_or(0);
+            let last = steps.starts.last().copied().unwrap_or(0);
             match start.as_nanos().checked_sub(origin) {
-                Some(start) if start > last || starts.is_empty() => {
-                    starts.push(start);
-                    values.push(value);
-                }
-                Some(start) if start == last => *values.last_mut().expect("not empty") = value,
-                _ => {
-                    return Err(TraceError::new(position + 1, GOES_BACK));
-                }
+                Some(start) if start >= last => steps.push(start, value),
+                _ => return Err(TraceError::new(position + 1, GOES_BACK)),
             }
         }
-        if values.is_empty() {
-            return Err(TraceError::new(
-                1,
-                "the trace has no values; it needs at least one",
-            ));
+        if steps.values.is_empty() {
+            let reason = "the trace has no values; it needs at least one";
+            return Err(TraceError::new(1, reason));
         }
-        Ok(Steps {
-            starts,
-            values,
+        Ok(steps)
+    }
+
+    fn empty() -> Steps<V> {
+        Steps {
+            starts: Vec::new(),
+            values: Vec::new(),
             period: 0,
             name: String::new(),
-        })
+        }
+    }
+
+    /// Adds a value, which replaces the last one if that starts at the same time.
+    fn push(&mut self, start: u64, value: V) {
+        match self.values.last_mut() {
+            Some(last) if self.starts.last() == Some(&start) => *last = value,
+            _ => {
+                self.starts.push(start);
+                self.values.push(value);
+            }
+        }
     }
 
     /// The same steps, repeated for ever. The last value holds as long as the one before it; a trace of
@@ -108,29 +114,15 @@ impl<V: Copy> Steps<V> {
     /// The same values with time compressed by the factor `times`, above 0; below 1 it is stretched. Of
     /// several values that fall on the same nanosecond, the last counts.
     pub fn faster(&self, times: f64) -> Steps<V> {
-        let mut starts: Vec<u64> = Vec::with_capacity(self.starts.len());
-        let mut values = Vec::with_capacity(self.values.len());
+        let mut steps = Steps::empty().named(&self.name);
         for (&start, &value) in self.starts.iter().zip(&self.values) {
-            let start = sooner(start, times);
-            match (starts.last(), values.last_mut()) {
-                (Some(&last), Some(last_value)) if last == start => *last_value = value,
-                _ => {
-                    starts.push(start);
-                    values.push(value);
-                }
-            }
+            steps.push(sooner(start, times), value);
         }
-        let after_last = starts[starts.len() - 1] + 1;
-        let period = match self.period {
-            0 => 0,
-            period => sooner(period, times).max(after_last),
-        };
-        Steps {
-            starts,
-            values,
-            period,
-            name: self.name.clone(),
+        if self.period > 0 {
+            let after_last = steps.starts[steps.starts.len() - 1] + 1;
+            steps.period = sooner(self.period, times).max(after_last);
         }
+        steps
     }
 
     /// The same steps with a name.
@@ -185,6 +177,15 @@ impl<V: Copy> Steps<V> {
     /// The time after which the trace repeats; `None` if the last value holds for ever.
     pub fn period(&self) -> Option<Duration> {
         (self.period > 0).then_some(Duration::from_nanos(self.period))
+    }
+}
+
+/// Appends `bytes` at `nanos`, which is not before the last opportunity.
+fn add_opportunity(list: &mut Vec<(u64, u64)>, nanos: u64, bytes: u64) {
+    match list.last_mut() {
+        _ if bytes == 0 => {}
+        Some(last) if last.0 == nanos => last.1 += bytes,
+        _ => list.push((nanos, bytes)),
     }
 }
 
@@ -255,18 +256,11 @@ impl Opportunities {
             let (nanos, bytes) = (time.as_nanos(), u64::from(packets) * OPPORTUNITY_BYTES);
             count = position + 1;
             if nanos < period {
-                return Err(TraceError::new(
-                    count,
-                    "the time goes back; times must not decrease",
-                ));
+                return Err(TraceError::new(count, GOES_BACK));
             }
             period = nanos;
             total = bytes.saturating_add(total);
-            match list.last_mut() {
-                _ if bytes == 0 => {}
-                Some(last) if last.0 == nanos => last.1 += bytes,
-                _ => list.push((nanos, bytes)),
-            }
+            add_opportunity(&mut list, nanos, bytes);
         }
         if list.is_empty() {
             let reason = "the trace has no opportunity; it needs at least one";
@@ -306,11 +300,7 @@ impl Opportunities {
             let bytes = (remaining(after) - remaining(before)) * OPPORTUNITY_BYTES;
             let at = sooner(at, times);
             before = after;
-            match list.last_mut() {
-                _ if bytes == 0 => {}
-                Some(last) if last.0 == at => last.1 += bytes,
-                _ => list.push((at, bytes)),
-            }
+            add_opportunity(&mut list, at, bytes);
         }
         Opportunities {
             list,

@@ -197,12 +197,6 @@ impl Add for Duration {
     }
 }
 
-impl AddAssign for Duration {
-    fn add_assign(&mut self, other: Duration) {
-        *self = *self + other;
-    }
-}
-
 /// Zero if `other` is longer.
 impl Sub for Duration {
     type Output = Duration;
@@ -223,19 +217,6 @@ impl Div<u64> for Duration {
     type Output = Duration;
     fn div(self, parts: u64) -> Duration {
         Duration(self.0 / parts)
-    }
-}
-
-impl Add for Bytes {
-    type Output = Bytes;
-    fn add(self, other: Bytes) -> Bytes {
-        Bytes(self.0.saturating_add(other.0))
-    }
-}
-
-impl AddAssign for Bytes {
-    fn add_assign(&mut self, other: Bytes) {
-        *self = *self + other;
     }
 }
 

@@ -5,7 +5,7 @@ use fairwind_path::units::{Duration, Time};
 
 /// A packet that is to arrive.
 #[derive(Clone, Copy, Debug)]
-pub struct Packet {
+pub(crate) struct Packet {
     pub at: Time,
     pub size: u32,
     pub class: u16,
@@ -13,13 +13,13 @@ pub struct Packet {
 
 /// The outcome of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// It reached the far end at this time, and its copy, if any, at the second.
     Arrived(Time, Option<Time>),
     Lost(LossCause),
 }
 
-pub struct Run {
+pub(crate) struct Run {
     /// One for each packet, in order of arrival.
     pub fates: Vec<Fate>,
     /// Packets that reached the far end, in the order in which that became known.
@@ -29,38 +29,38 @@ pub struct Run {
 
 impl Run {
     /// Far-end times in the order in which they became known.
-    pub fn far_ends(&self) -> Vec<Time> {
+    pub(crate) fn far_ends(&self) -> Vec<Time> {
         self.order
             .iter()
             .map(|&packet| self.far_end(packet).unwrap())
             .collect()
     }
 
-    pub fn far_end(&self, packet: usize) -> Option<Time> {
+    pub(crate) fn far_end(&self, packet: usize) -> Option<Time> {
         match self.fates[packet] {
             Fate::Arrived(time, _) => Some(time),
             Fate::Lost(_) => None,
         }
     }
 
-    pub fn lost_to(&self, wanted: LossCause) -> Vec<usize> {
+    pub(crate) fn lost_to(&self, wanted: LossCause) -> Vec<usize> {
         let lost = |&packet: &usize| self.fates[packet] == Fate::Lost(wanted);
         (0..self.fates.len()).filter(lost).collect()
     }
 }
 
 /// Packets of one size and class that arrive at the same moment.
-pub fn burst(at: Time, count: usize, size: u32) -> Vec<Packet> {
+pub(crate) fn burst(at: Time, count: usize, size: u32) -> Vec<Packet> {
     vec![Packet { at, size, class: 0 }; count]
 }
 
 /// Runs until the fate of every packet is known, calling `depart` at each `next_departure`.
-pub fn run(config: &PipeConfig, packets: &[Packet], seed: u64) -> Run {
+pub(crate) fn run(config: &PipeConfig, packets: &[Packet], seed: u64) -> Run {
     run_late(config, packets, seed, Duration::ZERO)
 }
 
 /// As `run`, with each call of `depart` late by `late`.
-pub fn run_late(config: &PipeConfig, packets: &[Packet], seed: u64, late: Duration) -> Run {
+pub(crate) fn run_late(config: &PipeConfig, packets: &[Packet], seed: u64, late: Duration) -> Run {
     config.check().unwrap();
     let mut pipe = Pipe::new(config, seed);
     let mut fates = vec![None; packets.len()];

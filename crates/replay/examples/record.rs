@@ -13,10 +13,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use fairwind_cc::native;
+use fairwind_replay::control::{Agreement, replay};
 use fairwind_replay::path::{self, RecordedPath};
 use fairwind_replay::recorder::Recorder;
 use fairwind_replay::recording::Recording;
-use fairwind_replay::replay::{Agreement, replay};
 
 /// Exit codes of a failure, and of a recording with which our congestion control does not agree.
 const FAILURE: u8 = 1;

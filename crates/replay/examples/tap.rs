@@ -13,8 +13,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use fairwind_cc::native;
-use fairwind_replay::core::Agreement;
-use fairwind_replay::{core, path, tap};
+use fairwind_replay::sender::Agreement;
+use fairwind_replay::{path, sender, tap};
 
 /// Exit code if the state of the simulator's sender differed.
 const DIFFERENCE: u8 = 3;
@@ -51,7 +51,7 @@ fn run(seconds: &str, keep: Option<(&String, &Path)>) -> Result<bool, Box<dyn Er
         for control in ["reno", "cubic"] {
             let mut exchange = tap::record(&path, control, time)?;
             let parameters = native::find(control).ok_or("no such control")?;
-            let agreement = core::replay(&exchange, &parameters.default_parameters());
+            let agreement = sender::replay(&exchange, &parameters.default_parameters());
             print_row(path.name, control, &agreement);
             all.acks += agreement.acks;
             all.alike += agreement.alike;

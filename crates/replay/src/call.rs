@@ -33,7 +33,8 @@ pub enum Hook {
     CwndEvent(u32),
 }
 
-/// What a congestion control decides.
+/// What a congestion control decides, in the layout of `struct window` of `bpf/recorder.h`.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     /// `snd_cwnd`, packets.
@@ -62,28 +63,36 @@ pub struct Call {
     pub ticks: u32,
     /// Bytes per second in slow start; 0 otherwise, when nothing reads it.
     pub sk_pacing_rate: u64,
-    /// `sk_pacing_status`.
-    pub sk_pacing_status: u32,
-    /// Size of the largest burst, bytes.
-    pub sk_gso_max_size: u32,
-    /// The congestion state.
-    pub icsk_ca_state: u8,
-    /// 0 or 1.
-    pub is_cwnd_limited: u32,
+    /// What else the hook could read.
+    pub inputs: Inputs,
+}
+
+/// What a hook can read and does not decide, in the layout of `struct inputs` of `bpf/recorder.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inputs {
     /// Packets.
     pub snd_cwnd_clamp: u32,
     /// Packets.
     pub prior_cwnd: u32,
     /// Packets.
     pub max_packets_out: u32,
+    /// 0 or 1.
+    pub is_cwnd_limited: u32,
     /// Sequence number.
     pub snd_una: u32,
     /// Sequence number.
     pub snd_nxt: u32,
-    /// Sequence number.
-    pub high_seq: u32,
     /// Jiffies.
     pub lsndtime: u32,
+    /// `sk_pacing_status`.
+    pub sk_pacing_status: u32,
+    /// Size of the largest burst, bytes.
+    pub sk_gso_max_size: u32,
+    /// The congestion state, which fits a byte.
+    pub icsk_ca_state: u32,
+    /// Sequence number.
+    pub high_seq: u32,
     /// Packets retransmitted and not yet acknowledged.
     pub retrans_out: u32,
     /// Packets considered lost since the start of the connection.
@@ -91,9 +100,9 @@ pub struct Call {
 }
 
 impl Hook {
-    /// The hook with this number in the recorder, with these arguments or this return value; `None`
-    /// if there is no such hook.
-    pub(crate) fn from_numbers(number: u32, arguments: [u32; 3], returned: u32) -> Option<Hook> {
+    /// The hook with this number in the recorder, with these arguments; a value that the kernel's
+    /// function returned counts as one. `None` if there is no such hook.
+    pub(crate) fn from_numbers(number: u32, arguments: [u32; 3]) -> Option<Hook> {
         let [first, second, third] = arguments;
         Some(match number {
             0 => Hook::Init,
@@ -106,8 +115,8 @@ impl Hook {
                 ack: first,
                 acked: second,
             },
-            3 => Hook::Ssthresh { returned },
-            4 => Hook::UndoCwnd { returned },
+            3 => Hook::Ssthresh { returned: first },
+            4 => Hook::UndoCwnd { returned: first },
             5 => Hook::SetState(u8::try_from(first).ok()?),
             6 => Hook::CwndEvent(first),
             _ => return None,

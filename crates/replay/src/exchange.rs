@@ -1,24 +1,26 @@
 //! A recorded exchange, what the sender of a connection received and the state of the kernel's TCP
 //! just before; and its file.
 //!
-//! A file is compressed with gzip. It contains the line `fairwind exchange 2`; the lines `control`,
-//! `path`, `kernel`, `hz`, `opened_us`, `established_us`, `written_us` and `window`, each with a
-//! value; an empty line; a table with a row per ACK (see `column.rs` for its encoding, `to_row` for
-//! its columns).
+//! A file (see `file.rs`) begins with `fairwind exchange 2`; its table has a row per ACK (see `to_row` for
+//! the columns).
 
-use std::fs::File;
-use std::io::{Read, Write};
 use std::path::Path;
 
 use fairwind_sim::packet::MAX_SACK_BLOCKS;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 
-use crate::column;
-use crate::recording::{RecordingError, line, value};
+use crate::file::{self, RecordingError};
 
 const FIRST_LINE: &str = "fairwind exchange 2";
+const KEYS: [&str; 8] = [
+    "control",
+    "path",
+    "kernel",
+    "hz",
+    "opened_us",
+    "established_us",
+    "written_us",
+    "window",
+];
 
 /// The timer wheel rounds by the jiffy's number. Within 16 s at 250 jiffies per second, numbers
 /// that are equal modulo this value round alike.
@@ -96,30 +98,26 @@ impl Exchange {
     ///
     /// Fails if the file cannot be created or written.
     pub fn write(&self, file: &Path) -> Result<(), RecordingError> {
-        let mut encoder = GzEncoder::new(File::create(file)?, Compression::best());
-        encoder.write_all(&self.encoded())?;
-        encoder.finish()?;
-        Ok(())
+        file::write(file, &self.encoded())
     }
 
-    /// The content of a file before it is compressed.
     fn encoded(&self) -> Vec<u8> {
-        let mut bytes = format!(
-            "{FIRST_LINE}\ncontrol {}\npath {}\nkernel {}\nhz {}\nopened_us {}\nestablished_us {}\n\
-             written_us {}\nwindow {}\n\n",
-            self.control,
-            self.path,
-            self.kernel,
-            self.hz,
-            self.opened_us,
-            self.established_us,
-            self.written_us,
-            self.window
-        )
-        .into_bytes();
         let rows: Vec<Row> = self.acks.iter().map(to_row).collect();
-        column::put_table(&mut bytes, &rows);
-        bytes
+        file::encoded(
+            FIRST_LINE,
+            KEYS,
+            [
+                &self.control,
+                &self.path,
+                &self.kernel,
+                &self.hz,
+                &self.opened_us,
+                &self.established_us,
+                &self.written_us,
+                &self.window,
+            ],
+            &rows,
+        )
     }
 
     /// Reads a file.
@@ -128,41 +126,39 @@ impl Exchange {
     ///
     /// Fails if the file cannot be read or is not an exchange.
     pub fn read(file: &Path) -> Result<Exchange, RecordingError> {
-        let mut bytes = Vec::new();
-        GzDecoder::new(File::open(file)?).read_to_end(&mut bytes)?;
-        Exchange::parse(&bytes)
+        Exchange::parse(&file::read(file)?)
     }
 
     fn parse(mut rest: &[u8]) -> Result<Exchange, RecordingError> {
-        if line(&mut rest)? != FIRST_LINE {
-            return Err(RecordingError::Malformed("it begins otherwise"));
-        }
-        let mut exchange = Exchange {
-            control: value(&mut rest, "control ")?,
-            path: value(&mut rest, "path ")?,
-            kernel: value(&mut rest, "kernel ")?,
-            hz: number(&mut rest, "hz ")?,
-            opened_us: number(&mut rest, "opened_us ")?,
-            established_us: number(&mut rest, "established_us ")?,
-            written_us: number(&mut rest, "written_us ")?,
-            window: number(&mut rest, "window ")?,
-            acks: Vec::new(),
-        };
-        if !line(&mut rest)?.is_empty() {
-            return Err(RecordingError::Malformed("no empty line before the table"));
-        }
-        let rows = column::take_table(&mut rest);
-        let rows = rows.ok_or(RecordingError::Malformed("the table is cut off"))?;
-        let acks: Option<_> = rows.iter().map(from_row).collect();
-        exchange.acks = acks.ok_or(RecordingError::Malformed(
-            "an ACK has a number out of range",
-        ))?;
-        Ok(exchange)
+        let [
+            control,
+            path,
+            kernel,
+            hz,
+            opened,
+            established,
+            written,
+            window,
+        ] = file::take_values(&mut rest, FIRST_LINE, KEYS)?;
+        let acks: Option<_> = file::take_table(&mut rest)?.iter().map(from_row).collect();
+        Ok(Exchange {
+            control,
+            path,
+            kernel,
+            hz: number(&hz)?,
+            opened_us: number(&opened)?,
+            established_us: number(&established)?,
+            written_us: number(&written)?,
+            window: number(&window)?,
+            acks: acks.ok_or(RecordingError::Malformed(
+                "an ACK has a number out of range",
+            ))?,
+        })
     }
 }
 
-fn number<T: std::str::FromStr>(rest: &mut &[u8], key: &str) -> Result<T, RecordingError> {
-    let number = value(rest, key)?.parse().ok();
+fn number<T: std::str::FromStr>(value: &str) -> Result<T, RecordingError> {
+    let number = value.parse().ok();
     number.ok_or(RecordingError::Malformed("its head has a bad number"))
 }
 

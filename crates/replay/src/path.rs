@@ -1,8 +1,7 @@
 //! The paths over which connections are recorded, and their load.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -20,6 +19,8 @@ use fairwind_path::rate::Rate;
 use fairwind_path::red::RedConfig;
 use fairwind_path::trace::Steps;
 use fairwind_path::units::{self, Bandwidth, Time};
+use rustix::net::sockopt::{set_socket_linger, set_tcp_congestion};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -79,28 +80,26 @@ pub fn all() -> Vec<RecordedPath> {
 
 /// Paths slow enough for the kernel to send one segment at a time, as the simulator does.
 pub fn slow() -> Vec<RecordedPath> {
-    let with = |name, loss| {
+    let slow = |name, queue_packets, loss, reorder| {
         let there = PipeConfig {
             loss,
-            ..pipe(4, 25, 60)
+            reorder,
+            ..pipe(4, 25, queue_packets)
         };
-        bulk(name, there)
+        RecordedPath {
+            bursts: false,
+            ..bulk(name, there)
+        }
     };
-    let reordering = PipeConfig {
-        reorder: reordering().reorder,
-        ..pipe(4, 25, 60)
-    };
-    let mut paths = vec![
-        bulk("slow full queue", pipe(4, 25, 25)),
-        with("slow random loss", LossConfig::Bernoulli(0.01)),
-        with("slow loss in bursts", BURSTS),
-        with("slow blackouts", blackouts()),
-        bulk("slow reordering", reordering),
-    ];
-    for path in &mut paths {
-        path.bursts = false;
-    }
-    paths
+    let random = LossConfig::Bernoulli(0.01);
+    let reorder = reordering().reorder;
+    vec![
+        slow("slow full queue", 25, LossConfig::None, None),
+        slow("slow random loss", 60, random, None),
+        slow("slow loss in bursts", 60, BURSTS, None),
+        slow("slow blackouts", 60, blackouts(), None),
+        slow("slow reordering", 60, LossConfig::None, reorder),
+    ]
 }
 
 /// A path with losses both from a full queue and at random within a few seconds.
@@ -120,25 +119,35 @@ fn pipe(mbps: u64, delay_ms: u64, queue_packets: u32) -> PipeConfig {
     PipeConfig {
         bandwidth: Rate::Constant(Bandwidth::from_mbps(mbps)),
         capacity: Capacity::Packets(queue_packets),
-        ..delayed(Delay::Constant(units::Duration::from_millis(delay_ms)))
+        delay: delay(Delay::Constant(units::Duration::from_millis(delay_ms))),
+        ..PipeConfig::default()
     }
 }
 
-fn delayed(base: Delay) -> PipeConfig {
-    PipeConfig {
-        delay: DelayConfig {
-            base,
-            ..DelayConfig::default()
-        },
-        ..PipeConfig::default()
+fn delay(base: Delay) -> DelayConfig {
+    DelayConfig {
+        base,
+        ..DelayConfig::default()
     }
+}
+
+/// Delays of milliseconds from given milliseconds on.
+fn delay_steps(points: [(u64, u64); 3], period_ms: u64) -> DelayConfig {
+    delay(Delay::Steps(steps(
+        points,
+        period_ms,
+        units::Duration::from_millis,
+    )))
 }
 
 /// Acknowledgements are delayed, but neither limited nor lost.
 fn bulk(name: &'static str, there: PipeConfig) -> RecordedPath {
     RecordedPath {
         name,
-        back: delayed(there.delay.base.clone()),
+        back: PipeConfig {
+            delay: there.delay.clone(),
+            ..PipeConfig::default()
+        },
         there,
         load: Load::Bulk,
         bursts: true,
@@ -173,16 +182,8 @@ fn bursts(name: &'static str, bytes: usize, pause_ms: u64) -> RecordedPath {
 
 /// 10 ms, then 60 ms, then 25 ms one way, for two seconds each.
 fn changing_delay() -> RecordedPath {
-    let delay = Delay::Steps(steps(
-        [(0, 10), (2000, 60), (4000, 25)],
-        6000,
-        units::Duration::from_millis,
-    ));
     let there = PipeConfig {
-        delay: DelayConfig {
-            base: delay,
-            ..DelayConfig::default()
-        },
+        delay: delay_steps([(0, 10), (2000, 60), (4000, 25)], 6000),
         ..pipe(10, 10, 60)
     };
     bulk("changing delay", there)
@@ -207,13 +208,12 @@ fn blackouts() -> LossConfig {
 
 /// The ACKs of 20 ms in every two seconds are delayed by 600 ms: timeouts without loss.
 fn late_acks() -> RecordedPath {
-    let delay = Delay::Steps(steps(
-        [(0, 15), (1500, 600), (1520, 15)],
-        2000,
-        units::Duration::from_millis,
-    ));
+    let back = PipeConfig {
+        delay: delay_steps([(0, 15), (1500, 600), (1520, 15)], 2000),
+        ..PipeConfig::default()
+    };
     RecordedPath {
-        back: delayed(delay),
+        back,
         ..bulk("late acknowledgements", pipe(10, 15, 30))
     }
 }
@@ -284,7 +284,7 @@ impl RecordedPath {
         let source = thread::spawn(move || source(stream, load));
         thread::sleep(time);
         // Wakes a blocked writer with an error; buffered data is not sent any more.
-        forget_unsent(&stop)?;
+        set_socket_linger(&stop, Some(Duration::ZERO))?;
         stop.shutdown(Shutdown::Both)?;
         drop(stop);
         source.join().expect("the source does not panic");
@@ -315,64 +315,9 @@ fn source(mut stream: TcpStream, load: Load) {
 
 /// Opens a connection that uses this congestion control from its first packet on.
 fn connect(control: &str) -> io::Result<TcpStream> {
-    // SAFETY: the descriptor is new, so nothing else owns it.
-    let socket = unsafe {
-        let descriptor = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
-        if descriptor < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        OwnedFd::from_raw_fd(descriptor)
-    };
-    // SAFETY: the option is a string, given with its length.
-    check(unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_CONGESTION,
-            control.as_ptr().cast(),
-            control.len() as libc::socklen_t,
-        )
-    })?;
-    let address = libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: PORT.to_be(),
-        sin_addr: libc::in_addr {
-            s_addr: u32::from(RECEIVER).to_be(),
-        },
-        sin_zero: [0; 8],
-    };
-    // SAFETY: the address is a `sockaddr_in`, given with its length.
-    check(unsafe {
-        libc::connect(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of_val(&address) as libc::socklen_t,
-        )
-    })?;
+    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    set_tcp_congestion(&socket, control)?;
+    rustix::net::connect(&socket, &SocketAddrV4::new(RECEIVER, PORT))?;
     Ok(TcpStream::from(socket))
-}
-
-/// Makes the connection end with a reset when its last descriptor is closed.
-fn forget_unsent(stream: &TcpStream) -> io::Result<()> {
-    let linger = libc::linger {
-        l_onoff: 1,
-        l_linger: 0,
-    };
-    // SAFETY: the option is a `linger`, given with its length.
-    check(unsafe {
-        libc::setsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_LINGER,
-            (&raw const linger).cast(),
-            size_of_val(&linger) as libc::socklen_t,
-        )
-    })
-}
-
-fn check(result: libc::c_int) -> io::Result<()> {
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use fairwind_cc::kernel::{self, LoadError};
 use libbpf_rs::{Link, MapCore, MapType, Object, ObjectBuilder};
 
-use crate::call::{Call, Hook, Window};
+use crate::call::{Call, Hook, Inputs, Window};
 use crate::programs::{fetch, lost};
 
 /// The kernel's congestion control to record.
@@ -124,6 +124,10 @@ impl Connections {
     }
 }
 
+/// The hooks that return a value.
+const HOOK_SSTHRESH: u32 = 3;
+const HOOK_UNDO_CWND: u32 = 4;
+
 /// `struct call` of `bpf/recorder.h`.
 #[repr(C)]
 struct Event {
@@ -135,54 +139,27 @@ struct Event {
     hook: u32,
     arguments: [u32; 3],
     returned: u32,
-    before: [u32; 3],
-    after: [u32; 3],
-    cwnd_clamp: u32,
-    prior_cwnd: u32,
-    max_packets_out: u32,
-    is_cwnd_limited: u32,
-    snd_una: u32,
-    snd_nxt: u32,
-    lsndtime: u32,
-    pacing_status: u32,
-    gso_max_size: u32,
-    ca_state: u32,
-    high_seq: u32,
-    retrans_out: u32,
-    lost: u32,
+    before: Window,
+    after: Window,
+    inputs: Inputs,
 }
 
 impl Event {
     fn call(&self) -> Call {
-        let window = |[cwnd, cwnd_cnt, ssthresh]: [u32; 3]| Window {
-            cwnd,
-            cwnd_cnt,
-            ssthresh,
+        let in_slow_start = self.before.cwnd < self.before.ssthresh;
+        let numbers = match self.hook {
+            HOOK_SSTHRESH | HOOK_UNDO_CWND => [self.returned, 0, 0],
+            _ => self.arguments,
         };
-        let before = window(self.before);
-        let in_slow_start = before.cwnd < before.ssthresh;
         Call {
-            hook: Hook::from_numbers(self.hook, self.arguments, self.returned)
-                .expect("recorder.h has the same hooks"),
-            before,
-            after: window(self.after),
+            hook: Hook::from_numbers(self.hook, numbers).expect("recorder.h has the same hooks"),
+            before: self.before,
+            after: self.after,
             tcp_mstamp: self.mstamp_us,
             jiffies: self.jiffies,
             ticks: self.jiffies_after.wrapping_sub(self.jiffies),
             sk_pacing_rate: if in_slow_start { self.pacing_rate } else { 0 },
-            sk_pacing_status: self.pacing_status,
-            sk_gso_max_size: self.gso_max_size,
-            icsk_ca_state: self.ca_state as u8,
-            is_cwnd_limited: self.is_cwnd_limited,
-            snd_cwnd_clamp: self.cwnd_clamp,
-            prior_cwnd: self.prior_cwnd,
-            max_packets_out: self.max_packets_out,
-            snd_una: self.snd_una,
-            snd_nxt: self.snd_nxt,
-            high_seq: self.high_seq,
-            lsndtime: self.lsndtime,
-            retrans_out: self.retrans_out,
-            lost: self.lost,
+            inputs: self.inputs,
         }
     }
 }

@@ -1,21 +1,16 @@
 //! A recorded connection, and its file.
 //!
-//! A file is compressed with gzip. It contains the line `fairwind replay 1`; the lines `control`,
-//! `path`, `kernel` and `hz`, each with a value; an empty line; a table with a row per call (see
-//! `column.rs` for its encoding, `table.rs` for its columns).
+//! A file (see `file.rs`) begins with `fairwind replay 1`; its table has a row per call (see `table.rs` for the columns).
 
-use std::fs::File;
-use std::io::{self, Read, Write};
 use std::path::Path;
 
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
-
 use crate::call::{Call, Hook};
-use crate::{column, table};
+use crate::{file, table};
+
+pub use crate::file::RecordingError;
 
 const FIRST_LINE: &str = "fairwind replay 1";
+const KEYS: [&str; 4] = ["control", "path", "kernel", "hz"];
 
 /// All calls of one connection, from the first on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,17 +25,6 @@ pub struct Recording {
     pub hz: u32,
     /// The calls in order.
     pub calls: Vec<Call>,
-}
-
-/// Why a recording or an exchange could not be read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum RecordingError {
-    /// It cannot be read or written.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// Its content is not that of a recording.
-    #[error("no recording: {0}")]
-    Malformed(&'static str),
 }
 
 impl Recording {
@@ -59,21 +43,16 @@ impl Recording {
     ///
     /// Fails if the file cannot be created or written.
     pub fn write(&self, file: &Path) -> Result<(), RecordingError> {
-        let mut encoder = GzEncoder::new(File::create(file)?, Compression::best());
-        encoder.write_all(&self.encoded())?;
-        encoder.finish()?;
-        Ok(())
+        file::write(file, &self.encoded())
     }
 
-    /// The content of a file before it is compressed.
     fn encoded(&self) -> Vec<u8> {
-        let mut bytes = format!(
-            "{FIRST_LINE}\ncontrol {}\npath {}\nkernel {}\nhz {}\n\n",
-            self.control, self.path, self.kernel, self.hz
+        file::encoded(
+            FIRST_LINE,
+            KEYS,
+            [&self.control, &self.path, &self.kernel, &self.hz],
+            &table::from_calls(&self.calls),
         )
-        .into_bytes();
-        column::put_table(&mut bytes, &table::from_calls(&self.calls));
-        bytes
     }
 
     /// Reads a file.
@@ -82,27 +61,14 @@ impl Recording {
     ///
     /// Fails if the file cannot be read or is not a recording.
     pub fn read(file: &Path) -> Result<Recording, RecordingError> {
-        let mut bytes = Vec::new();
-        GzDecoder::new(File::open(file)?).read_to_end(&mut bytes)?;
-        Recording::parse(&bytes)
+        Recording::parse(&file::read(file)?)
     }
 
     fn parse(mut rest: &[u8]) -> Result<Recording, RecordingError> {
-        if line(&mut rest)? != FIRST_LINE {
-            return Err(RecordingError::Malformed("it begins otherwise"));
-        }
-        let control = value(&mut rest, "control ")?;
-        let path = value(&mut rest, "path ")?;
-        let kernel = value(&mut rest, "kernel ")?;
-        let hz = value(&mut rest, "hz ")?.parse().ok();
-        let hz = hz.filter(|hz| (1..=10_000).contains(hz));
+        let [control, path, kernel, hz] = file::take_values(&mut rest, FIRST_LINE, KEYS)?;
+        let hz = hz.parse().ok().filter(|hz| (1..=10_000).contains(hz));
         let hz = hz.ok_or(RecordingError::Malformed("hz is not 1 to 10,000"))?;
-        if !line(&mut rest)?.is_empty() {
-            return Err(RecordingError::Malformed("no empty line before the table"));
-        }
-        let rows = column::take_table(&mut rest);
-        let rows = rows.ok_or(RecordingError::Malformed("the table is cut off"))?;
-        let calls = table::to_calls(&rows);
+        let calls = table::to_calls(&file::take_table(&mut rest)?);
         Ok(Recording {
             control,
             path,
@@ -113,20 +79,6 @@ impl Recording {
             ))?,
         })
     }
-}
-
-pub(crate) fn line<'a>(bytes: &mut &'a [u8]) -> Result<&'a str, RecordingError> {
-    let end = bytes.iter().position(|&byte| byte == b'\n');
-    let end = end.ok_or(RecordingError::Malformed("its head is cut off"))?;
-    let (line, behind) = bytes.split_at(end);
-    *bytes = &behind[1..];
-    str::from_utf8(line).map_err(|_| RecordingError::Malformed("its head is not UTF-8"))
-}
-
-pub(crate) fn value(bytes: &mut &[u8], key: &str) -> Result<String, RecordingError> {
-    let value = line(bytes)?.strip_prefix(key);
-    let value = value.ok_or(RecordingError::Malformed("its head has other lines"))?;
-    Ok(value.to_owned())
 }
 
 #[cfg(test)]

@@ -1,12 +1,9 @@
 //! Calls as rows of numbers that mostly equal those of the row above: a window is stored as its
 //! difference from what the previous call left, and a column that a hook does not use repeats its value.
 
-use fairwind_cc::native::AckSample;
+use crate::call::{Call, Hook, Inputs, Window};
 
-use crate::call::{Call, Hook, Window};
-
-pub(crate) const COLUMNS: usize = 30;
-pub(crate) type Row = [i64; COLUMNS];
+pub(crate) type Row = [i64; 30];
 
 /// The hook's number and the columns of its arguments.
 #[derive(Clone, Copy, Default)]
@@ -64,7 +61,7 @@ impl Arguments {
             },
             Hook::CongAvoid { ack, acked } => Arguments {
                 hook: 2,
-                ack: beyond(ack, call.snd_una),
+                ack: beyond(ack, call.inputs.snd_una),
                 acked: acked.into(),
                 ..self
             },
@@ -77,6 +74,7 @@ impl Arguments {
 }
 
 fn to_row(call: &Call, left: Window, arguments: Arguments) -> Row {
+    let inputs = &call.inputs;
     [
         arguments.hook,
         arguments.pkts_acked,
@@ -95,19 +93,19 @@ fn to_row(call: &Call, left: Window, arguments: Arguments) -> Row {
         call.jiffies.into(),
         call.ticks.into(),
         call.sk_pacing_rate as i64,
-        call.sk_pacing_status.into(),
-        call.sk_gso_max_size.into(),
-        call.icsk_ca_state.into(),
-        call.is_cwnd_limited.into(),
-        call.snd_cwnd_clamp.into(),
-        call.prior_cwnd.into(),
-        call.max_packets_out.into(),
-        call.snd_una.into(),
-        beyond(call.snd_nxt, call.snd_una),
-        beyond(call.high_seq, call.snd_una),
-        beyond(call.lsndtime, call.jiffies),
-        call.retrans_out.into(),
-        call.lost.into(),
+        inputs.sk_pacing_status.into(),
+        inputs.sk_gso_max_size.into(),
+        inputs.icsk_ca_state.into(),
+        inputs.is_cwnd_limited.into(),
+        inputs.snd_cwnd_clamp.into(),
+        inputs.prior_cwnd.into(),
+        inputs.max_packets_out.into(),
+        inputs.snd_una.into(),
+        beyond(inputs.snd_nxt, inputs.snd_una),
+        beyond(inputs.high_seq, inputs.snd_una),
+        beyond(inputs.lsndtime, call.jiffies),
+        inputs.retrans_out.into(),
+        inputs.lost.into(),
     ]
 }
 
@@ -133,45 +131,33 @@ fn from_row(row: &Row, left: Window) -> Option<Call> {
         jiffies,
         ticks: number(15)?,
         sk_pacing_rate: row[16] as u64,
-        sk_pacing_status: number(17)?,
-        sk_gso_max_size: number(18)?,
-        icsk_ca_state: u8::try_from(row[19]).ok()?,
-        is_cwnd_limited: number(20)?,
-        snd_cwnd_clamp: number(21)?,
-        prior_cwnd: number(22)?,
-        max_packets_out: number(23)?,
-        snd_una,
-        snd_nxt: above(25, snd_una),
-        high_seq: above(26, snd_una),
-        lsndtime: above(27, jiffies),
-        retrans_out: number(28)?,
-        lost: number(29)?,
+        inputs: Inputs {
+            sk_pacing_status: number(17)?,
+            sk_gso_max_size: number(18)?,
+            icsk_ca_state: u8::try_from(row[19]).ok()?.into(),
+            is_cwnd_limited: number(20)?,
+            snd_cwnd_clamp: number(21)?,
+            prior_cwnd: number(22)?,
+            max_packets_out: number(23)?,
+            snd_una,
+            snd_nxt: above(25, snd_una),
+            high_seq: above(26, snd_una),
+            lsndtime: above(27, jiffies),
+            retrans_out: number(28)?,
+            lost: number(29)?,
+        },
     })
 }
 
 fn to_hook(row: &Row, snd_una: u32) -> Option<Hook> {
     let number = |column: usize| u32::try_from(row[column]).ok();
-    Some(match row[0] {
-        0 => Hook::Init,
-        1 => Hook::PktsAcked(AckSample {
-            pkts_acked: number(1)?,
-            rtt_us: i32::try_from(row[2]).ok()?,
-            in_flight: number(3)?,
-        }),
-        2 => Hook::CongAvoid {
-            ack: snd_una.wrapping_add(row[4] as u32),
-            acked: number(5)?,
-        },
-        3 => Hook::Ssthresh {
-            returned: number(6)?,
-        },
-        4 => Hook::UndoCwnd {
-            returned: number(6)?,
-        },
-        5 => Hook::SetState(u8::try_from(row[6]).ok()?),
-        6 => Hook::CwndEvent(number(6)?),
-        _ => return None,
-    })
+    let arguments = match row[0] {
+        0 => [0; 3],
+        1 => [number(1)?, i32::try_from(row[2]).ok()? as u32, number(3)?],
+        2 => [snd_una.wrapping_add(row[4] as u32), number(5)?, 0],
+        _ => [number(6)?, 0, 0],
+    };
+    Hook::from_numbers(number(0)?, arguments)
 }
 
 /// The signed distance of a 32-bit number, which may have wrapped, from another.
@@ -181,6 +167,8 @@ fn beyond(number: u32, base: u32) -> i64 {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use fairwind_cc::native::AckSample;
+
     use super::*;
 
     /// A call of each hook, with numbers close to a wrap or to another number.
@@ -215,19 +203,21 @@ pub(crate) mod tests {
             jiffies: (u32::MAX - 2).wrapping_add(n),
             ticks: n / 6,
             sk_pacing_rate: u64::MAX,
-            sk_pacing_status: 1,
-            sk_gso_max_size: 65_215,
-            icsk_ca_state: 4,
-            is_cwnd_limited: 1,
-            snd_cwnd_clamp: u32::MAX,
-            prior_cwnd: 12,
-            max_packets_out: 10,
-            snd_una: u32::MAX - 500,
-            snd_nxt: 9000,
-            high_seq: u32::MAX - 600,
-            lsndtime: u32::MAX - 3,
-            retrans_out: 3,
-            lost: 1,
+            inputs: Inputs {
+                sk_pacing_status: 1,
+                sk_gso_max_size: 65_215,
+                icsk_ca_state: 4,
+                is_cwnd_limited: 1,
+                snd_cwnd_clamp: u32::MAX,
+                prior_cwnd: 12,
+                max_packets_out: 10,
+                snd_una: u32::MAX - 500,
+                snd_nxt: 9000,
+                high_seq: u32::MAX - 600,
+                lsndtime: u32::MAX - 3,
+                retrans_out: 3,
+                lost: 1,
+            },
         };
         (0..).zip(hooks).map(call).collect()
     }

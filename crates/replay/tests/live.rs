@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use fairwind_cc::kernel;
 use fairwind_cc::native::find;
+use fairwind_replay::control::replay;
 use fairwind_replay::recorder::Recorder;
 use fairwind_replay::recording::Recording;
-use fairwind_replay::replay::replay;
-use fairwind_replay::{core, path, tap};
+use fairwind_replay::{path, sender, tap};
 
 const TIME: Duration = Duration::from_secs(6);
 
@@ -66,7 +66,7 @@ fn the_simulators_sender_begins_as_the_running_kernels_does() {
         exchange.established_us < exchange.written_us,
         "{exchange:?}"
     );
-    let agreement = core::replay(&exchange, &find("reno").unwrap().default_parameters());
+    let agreement = sender::replay(&exchange, &find("reno").unwrap().default_parameters());
     assert!(agreement.acks > 100, "{agreement:?}");
     let alike = agreement
         .first_difference

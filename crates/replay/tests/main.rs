@@ -1,5 +1,5 @@
 //! Our congestion controls compared with the kernel's.
 
-mod core;
 mod live;
 mod recorded;
+mod sender;

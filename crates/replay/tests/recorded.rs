@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use fairwind_cc::native::{Parameters, find};
 use fairwind_replay::call::{Call, Hook};
+use fairwind_replay::control::{Agreement, replay};
 use fairwind_replay::path::{self, RecordedPath};
 use fairwind_replay::recorder::Recorder;
 use fairwind_replay::recording::Recording;
-use fairwind_replay::replay::{Agreement, replay};
 
 fn files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings");

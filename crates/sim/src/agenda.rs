@@ -7,10 +7,10 @@
 use fairwind_path::units::Time;
 
 /// Index of a source, chosen by the owner of the agenda.
-pub type Source = u32;
+pub(crate) type Source = u32;
 
 /// The time of a source that is not due.
-pub const NEVER: Time = Time::MAX;
+pub(crate) const NEVER: Time = Time::MAX;
 
 /// Time in the upper bits, source in the lower: compared at once, without a branch.
 type Entry = u128;
@@ -32,7 +32,7 @@ fn parts(entry: Entry) -> (Time, Source) {
 /// heap holds those that may be due. Sources due at the same time come in the order of their
 /// indices, so that a run does not depend on the history of either structure.
 #[derive(Debug)]
-pub struct Agenda {
+pub(crate) struct Agenda {
     /// Entry `i` is the lesser of entries `2 i` and `2 i + 1`; the steady sources are the last half.
     tree: Vec<Entry>,
     /// A 4-ary heap.
@@ -44,7 +44,7 @@ pub struct Agenda {
 
 impl Agenda {
     /// An agenda for sources `0..steady` and timers `steady..steady + timers`, none of them due.
-    pub fn new(steady: usize, timers: usize) -> Self {
+    pub(crate) fn new(steady: usize, timers: usize) -> Self {
         Agenda {
             tree: vec![entry(NEVER, Source::MAX); 2 * steady.next_power_of_two()],
             heap: Vec::with_capacity(timers),
@@ -55,7 +55,7 @@ impl Agenda {
 
     /// Sets the time of a steady source.
     #[inline]
-    pub fn set(&mut self, source: Source, time: Time) {
+    pub(crate) fn set(&mut self, source: Source, time: Time) {
         debug_assert!(source < self.steady);
         let mut at = self.tree.len() / 2 + source as usize;
         let mut least = entry(time, source);
@@ -71,7 +71,7 @@ impl Agenda {
     /// must check whether anything is due and arm it again if not. This makes timers that are
     /// pushed back with every packet cheap.
     #[inline]
-    pub fn arm(&mut self, timer: Source, time: Time) {
+    pub(crate) fn arm(&mut self, timer: Source, time: Time) {
         let armed = &mut self.armed[(timer - self.steady) as usize];
         if time < *armed {
             *armed = time;
@@ -82,7 +82,7 @@ impl Agenda {
 
     /// The next source and its time. A timer is disarmed; a steady source stays until it is set again.
     #[inline]
-    pub fn next(&mut self) -> Option<(Time, Source)> {
+    pub(crate) fn next(&mut self) -> Option<(Time, Source)> {
         let steady = self.tree[1];
         while let Some(&first) = self.heap.first()
             && first < steady

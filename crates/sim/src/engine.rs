@@ -7,7 +7,7 @@ use fairwind_workload::{Driver, Step};
 use crate::agenda::{NEVER, Source};
 use crate::network::Network;
 use crate::outcome::{Observer, Outcome};
-use crate::packet::{Kind, Packet, SackPool};
+use crate::packet::{Kind, Packet};
 use crate::scenario::{FlowConfig, Sampling, Scenario};
 use crate::tcp::{Receiver, Reply, Sender, Statistics};
 
@@ -42,7 +42,7 @@ struct Connection {
 }
 
 /// A run in progress.
-pub struct Engine<'a> {
+pub(crate) struct Engine<'a> {
     scenario: &'a Scenario,
     network: Network,
     connections: Vec<Connection>,
@@ -62,7 +62,7 @@ pub struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     /// Prepares a run.
-    pub fn new(scenario: &'a Scenario) -> Self {
+    pub(crate) fn new(scenario: &'a Scenario) -> Self {
         let mut connections = Vec::new();
         for (flow, config) in scenario.flows.iter().enumerate() {
             let first = connections.len();
@@ -113,7 +113,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Runs to the end, or until the observer stops the run.
-    pub fn run(mut self, observer: &mut dyn Observer) -> Outcome {
+    pub(crate) fn run(mut self, observer: &mut dyn Observer) -> Outcome {
         for index in 0..self.connections.len() {
             let first = self.connections[index].driver.first();
             self.network
@@ -127,10 +127,15 @@ impl<'a> Engine<'a> {
                 break;
             }
             self.events += 1;
-            if source < own {
-                if let Some(packet) = self.network.on_event(now, source) {
-                    self.deliver(now, packet, observer);
+            if self.network.is_lane(source) {
+                let mut packet = self.network.take(source);
+                if self.network.has_arrived(&packet) {
+                    self.deliver(now, &packet, observer);
+                } else {
+                    self.network.transmit(now, &mut packet);
                 }
+            } else if source < own {
+                self.network.serve(now, source);
             } else if source == self.housekeeping {
                 if !self.on_schedule(now, observer) {
                     break;
@@ -152,9 +157,8 @@ impl<'a> Engine<'a> {
 
     /// Handles a packet that has reached the end of its route.
     #[inline]
-    fn deliver(&mut self, now: Time, packet: Packet, observer: &mut dyn Observer) {
+    fn deliver(&mut self, now: Time, packet: &Packet, observer: &mut dyn Observer) {
         let index = packet.connection as usize;
-        let sack = self.network.sacks.take(packet.sack);
         let connection = &mut self.connections[index];
         if packet.kind == Kind::Datagram {
             let totals = &mut self.totals[connection.flow as usize];
@@ -163,21 +167,20 @@ impl<'a> Engine<'a> {
             self.data_packets += 1;
             return;
         }
-        if packet.generation != connection.generation {
-            return;
-        }
-        let Some((sender, receiver)) = &mut connection.ends else {
+        let current = packet.generation == connection.generation;
+        let Some((sender, receiver)) = connection.ends.as_mut().filter(|_| current) else {
+            self.network.sacks.take(packet.sack);
             return;
         };
         match packet.kind {
             Kind::Syn => {
-                let reply = receiver.on_syn(now, &packet);
-                self.network.send(now, reply.packet);
+                let mut reply = receiver.on_syn(now, packet);
+                self.network.send(now, &mut reply.packet);
             }
             Kind::Data => {
                 self.data_packets += 1;
                 let before = receiver.delivered();
-                let reply = receiver.receive(now, &packet);
+                let reply = receiver.receive(now, packet);
                 let delivered = receiver.delivered();
                 let due = receiver.due();
                 self.answer(now, index, reply, due);
@@ -193,7 +196,8 @@ impl<'a> Engine<'a> {
                 }
             }
             Kind::SynAck | Kind::Ack => {
-                sender.receive(now, &packet, &sack, &mut self.out);
+                let sack = self.network.sacks.take(packet.sack);
+                sender.receive(now, packet, &sack, &mut self.out);
                 if matches!(self.scenario.sampling, Sampling::EveryAck(_)) {
                     self.show_flow(now, index, observer);
                 }
@@ -206,8 +210,7 @@ impl<'a> Engine<'a> {
     /// Sends the packets that a sender has queued in `out` and arms its timer.
     #[inline]
     fn flush(&mut self, now: Time, index: usize) {
-        for at in 0..self.out.len() {
-            let packet = self.out[at];
+        for packet in &mut self.out {
             self.network.send(now, packet);
         }
         self.out.clear();
@@ -222,9 +225,9 @@ impl<'a> Engine<'a> {
     /// Sends a receiver's reply, if any, and arms its timer for `due`.
     #[inline]
     fn answer(&mut self, now: Time, index: usize, reply: Option<Reply>, due: Time) {
-        if let Some(Reply { packet, sack }) = reply {
-            let sack = self.network.sacks.put(sack);
-            self.network.send(now, Packet { sack, ..packet });
+        if let Some(Reply { mut packet, sack }) = reply {
+            packet.sack = self.network.sacks.put(sack);
+            self.network.send(now, &mut packet);
         }
         if due != NEVER {
             self.network.agenda.arm(self.source(index, RECEIVER), due);
@@ -253,7 +256,7 @@ impl<'a> Engine<'a> {
 
     fn on_receiver_timer(&mut self, now: Time, index: usize) {
         let connection = &mut self.connections[index];
-        let template = packet_of(index, connection.generation);
+        let template = Packet::new(Kind::Ack, index as u32, connection.generation);
         let Some((_, receiver)) = &mut connection.ends else {
             return;
         };
@@ -293,13 +296,12 @@ impl<'a> Engine<'a> {
             Step::Datagram(size) => {
                 let totals = &mut self.totals[connection.flow as usize];
                 totals.outcome.packets_sent += 1;
-                let packet = Packet {
-                    kind: Kind::Datagram,
+                let mut packet = Packet {
                     size: size as u16,
                     len: size.saturating_sub(28),
-                    ..packet_of(index, 0)
+                    ..Packet::new(Kind::Datagram, index as u32, 0)
                 };
-                self.network.send(now, packet);
+                self.network.send(now, &mut packet);
             }
         }
         if let Some(again) = again {
@@ -352,22 +354,5 @@ impl<'a> Engine<'a> {
             data_packets: self.data_packets,
             events: self.events,
         }
-    }
-}
-
-fn packet_of(connection: usize, generation: u16) -> Packet {
-    Packet {
-        seq: 0,
-        connection: connection as u32,
-        len: 0,
-        window: 0,
-        ts_val: 0,
-        ts_ecr: 0,
-        sack: SackPool::NONE,
-        size: 0,
-        generation,
-        hop: 0,
-        kind: Kind::Data,
-        push: false,
     }
 }

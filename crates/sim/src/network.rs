@@ -9,8 +9,7 @@
 //! Pipes with the same feeder, the same next pipe and the same delay share a lane: their packets
 //! come out in nearly the same order, and the agenda has one source for all of them.
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use fairwind_path::delay::Delay;
 use fairwind_path::pipe::{Arrival, Pipe, PipeStatistics};
@@ -34,7 +33,8 @@ enum Lane {
     /// For pipes that keep the order. Packets due at the same time come in the order of their pipes.
     Ordered(VecDeque<OrderedEntry>),
     /// For a pipe that reorders. Packets due at the same time come in the order in which they were sent.
-    Unordered(BinaryHeap<Late>, u64),
+    /// The number counts them.
+    Unordered(BTreeMap<(Time, u64), Packet>, u64),
 }
 
 /// An entry of an ordered lane.
@@ -52,45 +52,19 @@ impl OrderedEntry {
     }
 }
 
-/// An entry of an unordered lane. The earliest is the greatest, as `BinaryHeap` is a max-heap.
-#[derive(Debug)]
-struct Late {
-    time: Time,
-    number: u64,
-    packet: Packet,
-}
-
-impl PartialEq for Late {
-    fn eq(&self, other: &Late) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Late {}
-
-impl PartialOrd for Late {
-    fn partial_cmp(&self, other: &Late) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Late {
-    fn cmp(&self, other: &Late) -> Ordering {
-        (other.time, other.number).cmp(&(self.time, self.number))
-    }
-}
-
 impl Lane {
     fn new(ordered: bool) -> Self {
         if ordered {
             Lane::Ordered(VecDeque::new())
         } else {
-            Lane::Unordered(BinaryHeap::new(), 0)
+            Lane::Unordered(BTreeMap::new(), 0)
         }
     }
 
+    /// Adds a packet. Returns whether it is the first now.
     #[inline]
-    fn push(&mut self, time: Time, pipe: u32, packet: Packet) {
+    fn push(&mut self, time: Time, pipe: u32, packet: &Packet) -> bool {
+        let packet = *packet;
         match self {
             Lane::Ordered(queue) => {
                 let landed = OrderedEntry { time, pipe, packet };
@@ -98,18 +72,19 @@ impl Lane {
                     Some(last) if last.order() > landed.order() => {
                         let at = queue.partition_point(|l| l.order() <= landed.order());
                         queue.insert(at, landed);
+                        at == 0
                     }
-                    _ => queue.push_back(landed),
+                    last => {
+                        let is_first = last.is_none();
+                        queue.push_back(landed);
+                        is_first
+                    }
                 }
             }
-            Lane::Unordered(heap, number) => {
+            Lane::Unordered(packets, number) => {
                 *number += 1;
-                let number = *number;
-                heap.push(Late {
-                    time,
-                    number,
-                    packet,
-                });
+                packets.insert((time, *number), packet);
+                packets.first_key_value().map(|(first, _)| first.1) == Some(*number)
             }
         }
     }
@@ -118,35 +93,51 @@ impl Lane {
     fn next_time(&self) -> Time {
         match self {
             Lane::Ordered(queue) => queue.front().map_or(NEVER, |first| first.time),
-            Lane::Unordered(heap, _) => heap.peek().map_or(NEVER, |late| late.time),
+            Lane::Unordered(packets, _) => {
+                packets.first_key_value().map_or(NEVER, |(key, _)| key.0)
+            }
         }
     }
 
+    /// Takes the first packet of a lane that has one.
+    // Not an `Option`: its tag would be inside the packet, and the processor stalls on the copies that go around it.
     #[inline]
-    fn pop(&mut self) -> Option<Packet> {
+    fn take_first(&mut self) -> Packet {
         match self {
-            Lane::Ordered(queue) => queue.pop_front().map(|first| first.packet),
-            Lane::Unordered(heap, _) => heap.pop().map(|late| late.packet),
+            Lane::Ordered(queue) => {
+                let packet = queue[0].packet;
+                queue.pop_front();
+                packet
+            }
+            Lane::Unordered(packets, _) => packets.pop_first().expect("a lane with packets").1,
         }
     }
+}
 
-    fn is_empty(&self) -> bool {
-        self.next_time() == NEVER
-    }
+/// A pipe, and where its packets go from its far end.
+#[derive(Debug)]
+struct Link {
+    pipe: Pipe<Packet>,
+    /// Index of its lane.
+    lane: Source,
+    /// The source that wakes it, if it holds packets.
+    service: Source,
+    /// Up to this time packets pass straight on into the next pipe, so that this one can be sampled
+    /// then. `None` if anything else feeds the next pipe.
+    passes_until: Option<Time>,
 }
 
 /// The pipes, the lanes at their far ends, and the agenda of the whole run.
 #[derive(Debug)]
-pub struct Network {
-    pipes: Vec<Pipe<Packet>>,
-    /// The lane of each pipe: an index of `lanes`, and also the lane's source on the agenda.
-    lane_of: Vec<Source>,
+pub(crate) struct Network {
+    links: Vec<Link>,
+    /// The first ones are sources on the agenda. The others are those of pipes that pass packets
+    /// straight on: what waits there is never due before [`Network::set_barrier`] takes it.
     lanes: Vec<Lane>,
-    /// The source of each pipe that holds packets; `served` is the inverse.
-    service_of: Vec<Source>,
+    /// The number of lanes on the agenda; the sources of pipes that hold packets follow.
+    due_lanes: Source,
+    /// The pipes that hold packets, in the order of their sources.
     served: Vec<u32>,
-    /// Whether every packet leaves this pipe for one that nothing else feeds.
-    chained: Vec<bool>,
     /// The routes, each followed by [`END`].
     hops: Vec<Hop>,
     /// Where the routes of each connection begin in `hops`: backward, forward.
@@ -157,14 +148,12 @@ pub struct Network {
     pub sacks: SackPool,
     /// The agenda of the whole run.
     pub agenda: Agenda,
-    /// No packet is passed on beyond this time, so that the pipes can be sampled then.
-    barrier: Time,
 }
 
 impl Network {
     /// The network of a scenario. `timers` is the number of timers on the agenda after the
     /// network's own sources; `flows` gives the flow of each connection.
-    pub fn new(scenario: &Scenario, flows: &[u32], timers: usize) -> Self {
+    pub(crate) fn new(scenario: &Scenario, flows: &[u32], timers: usize) -> Self {
         let pipes: Vec<Pipe<Packet>> = scenario
             .pipes
             .iter()
@@ -172,28 +161,35 @@ impl Network {
             .map(|(index, config)| Pipe::new(config, seed_for(scenario.seed, "pipe", index)))
             .collect();
         let layout = Layout::new(pipes.len(), &scenario.flows);
-        let chained: Vec<bool> = pipes
+        let places: Vec<Place> = pipes
             .iter()
             .zip(&layout.passes_on)
-            .map(|(pipe, &passes_on)| passes_on && pipe.is_immediate() && pipe.keeps_order())
+            .map(|(pipe, &passes_on)| match pipe.keeps_order() {
+                true if passes_on && pipe.is_immediate() => Place::Chained,
+                true => Place::Shared,
+                false => Place::Own,
+            })
             .collect();
-        let own: Vec<bool> = pipes
-            .iter()
-            .zip(&chained)
-            .map(|(pipe, &chained)| chained || !pipe.keeps_order())
-            .collect();
-        let (lane_of, firsts) = layout.lanes(scenario, &own);
+        let (lane_of, firsts) = layout.lanes(scenario, &places);
         let lanes: Vec<Lane> = firsts
             .iter()
             .map(|&pipe| Lane::new(pipes[pipe].keeps_order()))
             .collect();
+        let chained = places.iter().filter(|&&place| place == Place::Chained);
+        let due_lanes = (lanes.len() - chained.count()) as Source;
         let mut served = Vec::new();
-        let mut service_of = vec![Source::MAX; pipes.len()];
-        for (pipe, held) in pipes.iter().map(|pipe| !pipe.is_immediate()).enumerate() {
-            if held {
-                service_of[pipe] = (lanes.len() + served.len()) as Source;
-                served.push(pipe as u32);
+        let mut links = Vec::new();
+        for (index, pipe) in pipes.into_iter().enumerate() {
+            let service = due_lanes + served.len() as Source;
+            if !pipe.is_immediate() {
+                served.push(index as u32);
             }
+            links.push(Link {
+                pipe,
+                lane: lane_of[index],
+                service,
+                passes_until: (places[index] == Place::Chained).then_some(Time::ZERO),
+            });
         }
         let mut hops = Vec::new();
         let mut route = |way: &[Hop]| {
@@ -208,118 +204,118 @@ impl Network {
             .map(|flow| [route(&flow.backward), route(&flow.forward)])
             .collect();
         let routes = flows.iter().map(|&flow| of_flows[flow as usize]).collect();
-        let agenda = Agenda::new(lanes.len() + served.len(), timers);
+        let agenda = Agenda::new(due_lanes as usize + served.len(), timers);
         Network {
-            pipes,
-            lane_of,
+            links,
             lanes,
-            service_of,
+            due_lanes,
             served,
-            chained,
             hops,
             routes,
             lost: vec![0; flows.len()],
             sacks: SackPool::default(),
             agenda,
-            barrier: Time::ZERO,
         }
     }
 
     /// The number of sources that belong to the network.
-    pub fn sources(&self) -> Source {
-        (self.lanes.len() + self.served.len()) as Source
+    pub(crate) fn sources(&self) -> Source {
+        self.due_lanes + self.served.len() as Source
     }
 
     /// Sends a packet on its way at `now`.
     #[inline]
-    pub fn send(&mut self, now: Time, packet: Packet) {
-        let hop = self.routes[packet.connection as usize][usize::from(packet.is_forward())];
-        self.transmit(now, Packet { hop, ..packet });
+    pub(crate) fn send(&mut self, now: Time, packet: &mut Packet) {
+        packet.hop = self.routes[packet.connection as usize][usize::from(packet.is_forward())];
+        self.transmit(now, packet);
     }
 
     /// Sends a packet into its next pipe at `now`, and on through every chained pipe.
-    #[inline]
-    fn transmit(&mut self, now: Time, mut packet: Packet) {
-        let mut time = now;
+    pub(crate) fn transmit(&mut self, mut now: Time, packet: &mut Packet) {
         loop {
             let hop = self.hops[packet.hop as usize];
-            let pipe = hop.pipe as usize;
+            let link = &mut self.links[hop.pipe as usize];
             packet.hop += 1;
-            match self.pipes[pipe].arrive(time, u32::from(packet.size), hop.class, packet) {
+            let size = u32::from(packet.size);
+            match link.pipe.arrive(now, size, hop.class, *packet) {
                 Arrival::Leaves(at) => {
-                    if self.chained[pipe]
-                        && at <= self.barrier
-                        && self.lanes[self.lane_of[pipe] as usize].is_empty()
-                    {
-                        time = at;
+                    if link.passes_until.is_some_and(|until| at <= until) {
+                        now = at;
                         continue;
                     }
-                    self.push_to_lane(pipe, at, packet);
+                    self.push_to_lane(hop.pipe, at, packet);
                 }
                 Arrival::Duplicated(first, second) => {
-                    self.put_down_twice(pipe, first, second, packet)
+                    self.put_down_twice(hop.pipe, first, second, packet)
                 }
-                Arrival::Held => self.arm_service(pipe),
+                Arrival::Held => self.arm_service(hop.pipe),
                 Arrival::Lost(_) => self.discard(packet),
             }
             return;
         }
     }
 
-    /// Handles one of the network's own sources, which is due. Returns a packet that has reached
-    /// the end of its route.
+    /// Whether a source is a lane, from which [`Network::take`] takes packets when it is due.
     #[inline]
-    pub fn on_event(&mut self, now: Time, source: Source) -> Option<Packet> {
-        let Some(lane) = self.lanes.get_mut(source as usize) else {
-            self.serve(now, source);
-            return None;
-        };
-        let packet = lane.pop();
+    pub(crate) fn is_lane(&self, source: Source) -> bool {
+        source < self.due_lanes
+    }
+
+    /// Takes the packet that is due from a lane.
+    #[inline]
+    pub(crate) fn take(&mut self, source: Source) -> Packet {
+        let lane = &mut self.lanes[source as usize];
+        let packet = lane.take_first();
         self.agenda.set(source, lane.next_time());
-        let packet = packet?;
-        if self.hops[packet.hop as usize].pipe != END.pipe {
-            self.transmit(now, packet);
-            return None;
-        }
-        Some(packet)
+        packet
+    }
+
+    /// Whether a packet has reached the end of its route.
+    #[inline]
+    pub(crate) fn has_arrived(&self, packet: &Packet) -> bool {
+        self.hops[packet.hop as usize].pipe == END.pipe
     }
 
     /// Lets packets pass from pipe to pipe up to `barrier`, the next time at which the pipes are sampled.
-    pub fn set_barrier(&mut self, barrier: Time) {
-        self.barrier = barrier;
-        for pipe in 0..self.pipes.len() {
-            if !self.chained[pipe] {
+    pub(crate) fn set_barrier(&mut self, barrier: Time) {
+        for pipe in 0..self.links.len() {
+            let Link {
+                lane, passes_until, ..
+            } = self.links[pipe];
+            if passes_until.is_none() {
                 continue;
             }
-            let lane = self.lane_of[pipe];
-            while self.lanes[lane as usize].next_time() <= barrier {
-                let time = self.lanes[lane as usize].next_time();
-                if let Some(packet) = self.lanes[lane as usize].pop() {
-                    self.transmit(time, packet);
+            loop {
+                let lane = &mut self.lanes[lane as usize];
+                let time = lane.next_time();
+                if time > barrier {
+                    break;
                 }
+                let mut packet = lane.take_first();
+                self.transmit(time, &mut packet);
             }
-            self.agenda.set(lane, self.lanes[lane as usize].next_time());
+            self.links[pipe].passes_until = Some(barrier);
         }
     }
 
     /// Ends the warm-up of the pipes' statistics.
-    pub fn reset_statistics(&mut self, now: Time) {
-        for pipe in &mut self.pipes {
-            pipe.reset_statistics(now);
+    pub(crate) fn reset_statistics(&mut self, now: Time) {
+        for link in &mut self.links {
+            link.pipe.reset_statistics(now);
         }
     }
 
     /// The pipes' statistics up to `end`.
-    pub fn statistics(&mut self, end: Time) -> Vec<PipeStatistics> {
-        self.pipes
+    pub(crate) fn statistics(&mut self, end: Time) -> Vec<PipeStatistics> {
+        self.links
             .iter_mut()
-            .map(|pipe| pipe.statistics(end))
+            .map(|link| link.pipe.statistics(end))
             .collect()
     }
 
     /// The state of the pipes at `now`, which must not be after the barrier.
-    pub fn samples(&mut self, now: Time) -> impl Iterator<Item = PipeSample> + '_ {
-        self.pipes.iter_mut().map(move |pipe| {
+    pub(crate) fn samples(&mut self, now: Time) -> impl Iterator<Item = PipeSample> + '_ {
+        self.links.iter_mut().map(move |Link { pipe, .. }| {
             let queue = pipe.queue(now);
             PipeSample {
                 queue_packets: queue.packets,
@@ -331,50 +327,51 @@ impl Network {
     }
 
     #[inline]
-    fn push_to_lane(&mut self, pipe: usize, at: Time, packet: Packet) {
+    fn push_to_lane(&mut self, pipe: u32, at: Time, packet: &Packet) {
         if at == NEVER {
             self.discard(packet);
             return;
         }
-        let source = self.lane_of[pipe];
-        let lane = &mut self.lanes[source as usize];
-        let first = at < lane.next_time();
-        lane.push(at, pipe as u32, packet);
-        if first {
-            self.agenda.set(source, at);
+        let lane = self.links[pipe as usize].lane;
+        let is_first = self.lanes[lane as usize].push(at, pipe, packet);
+        if is_first && lane < self.due_lanes {
+            self.agenda.set(lane, at);
         }
     }
 
-    fn put_down_twice(&mut self, pipe: usize, first: Time, second: Time, packet: Packet) {
+    fn put_down_twice(&mut self, pipe: u32, first: Time, second: Time, packet: &Packet) {
         let copy = Packet {
             sack: self.sacks.duplicate(packet.sack),
-            ..packet
+            ..*packet
         };
         self.push_to_lane(pipe, first, packet);
-        self.push_to_lane(pipe, second, copy);
+        self.push_to_lane(pipe, second, &copy);
     }
 
-    fn arm_service(&mut self, pipe: usize) {
-        let next = self.pipes[pipe].next_departure().unwrap_or(NEVER);
-        self.agenda.set(self.service_of[pipe], next);
+    fn arm_service(&mut self, pipe: u32) {
+        let link = &self.links[pipe as usize];
+        let next = link.pipe.next_departure().unwrap_or(NEVER);
+        self.agenda.set(link.service, next);
     }
 
-    fn serve(&mut self, now: Time, source: Source) {
-        let pipe = self.served[source as usize - self.lanes.len()] as usize;
-        while let Some(departure) = self.pipes[pipe].depart(now) {
+    /// Handles a source of the network that is not a lane: a pipe that holds packets.
+    pub(crate) fn serve(&mut self, now: Time, source: Source) {
+        let pipe = self.served[(source - self.due_lanes) as usize];
+        while let Some(departure) = self.links[pipe as usize].pipe.depart(now) {
             match departure.outcome {
-                Arrival::Leaves(at) => self.push_to_lane(pipe, at, departure.packet),
+                Arrival::Leaves(at) => self.push_to_lane(pipe, at, &departure.packet),
                 Arrival::Duplicated(first, second) => {
-                    self.put_down_twice(pipe, first, second, departure.packet)
+                    self.put_down_twice(pipe, first, second, &departure.packet)
                 }
-                Arrival::Held | Arrival::Lost(_) => self.discard(departure.packet),
+                Arrival::Held | Arrival::Lost(_) => self.discard(&departure.packet),
             }
         }
         self.arm_service(pipe);
     }
 
     #[cold]
-    fn discard(&mut self, packet: Packet) {
+    #[inline(never)]
+    fn discard(&mut self, packet: &Packet) {
         if packet.len > 0 {
             self.lost[packet.connection as usize] += 1;
         }
@@ -405,6 +402,17 @@ impl Neighbour {
             _ => Neighbour::Several,
         };
     }
+}
+
+/// Where the packets of a pipe wait to be due.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In a lane that other pipes may share.
+    Shared,
+    /// In a lane of its own, as it reorders.
+    Own,
+    /// Nearly nowhere: every packet leaves this pipe for one that nothing else feeds.
+    Chained,
 }
 
 /// How the flows' routes join the pipes.
@@ -448,24 +456,25 @@ impl Layout {
     }
 
     /// The lane of each pipe, and the first pipe of each lane. Pipes with the same neighbours and
-    /// the same constant delay share a lane; those marked in `own` do not.
-    fn lanes(&self, scenario: &Scenario, own: &[bool]) -> (Vec<Source>, Vec<usize>) {
+    /// the same constant delay share a lane if they may; those of chained pipes come last.
+    fn lanes(&self, scenario: &Scenario, places: &[Place]) -> (Vec<Source>, Vec<usize>) {
         let mut shared = BTreeMap::new();
         let mut firsts = Vec::new();
-        let mut lane_of = Vec::new();
-        for (pipe, config) in scenario.pipes.iter().enumerate() {
+        let mut lane_of = vec![0; places.len()];
+        let mut pipes: Vec<usize> = (0..places.len()).collect();
+        pipes.sort_by_key(|&pipe| places[pipe] == Place::Chained);
+        for pipe in pipes {
             let fresh = firsts.len() as Source;
-            let lane = match config.delay.base {
-                Delay::Constant(delay) if !own[pipe] => {
+            lane_of[pipe] = match scenario.pipes[pipe].delay.base {
+                Delay::Constant(delay) if places[pipe] == Place::Shared => {
                     let place = (self.before[pipe], self.after[pipe], delay);
                     *shared.entry(place).or_insert(fresh)
                 }
                 _ => fresh,
             };
-            if lane == fresh {
+            if lane_of[pipe] == fresh {
                 firsts.push(pipe);
             }
-            lane_of.push(lane);
         }
         (lane_of, firsts)
     }

@@ -55,6 +55,25 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// A packet without payload, numbers or size.
+    #[inline]
+    pub fn new(kind: Kind, connection: u32, generation: u16) -> Packet {
+        Packet {
+            seq: 0,
+            connection,
+            len: 0,
+            window: 0,
+            ts_val: 0,
+            ts_ecr: 0,
+            sack: SackPool::NONE,
+            hop: 0,
+            size: 0,
+            generation,
+            kind,
+            push: false,
+        }
+    }
+
     /// Whether it travels the flow's forward route.
     #[inline]
     pub fn is_forward(&self) -> bool {
@@ -91,6 +110,11 @@ impl SackBlocks {
         self.blocks[..usize::from(self.len)]
             .iter()
             .map(|&(start, end)| start..end)
+    }
+
+    /// Puts the blocks in order of their first bytes.
+    pub fn sort(&mut self) {
+        self.blocks[..usize::from(self.len)].sort_unstable();
     }
 
     /// Whether there are no blocks.

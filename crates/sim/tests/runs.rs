@@ -128,6 +128,23 @@ fn a_file_completes_and_every_byte_is_counted_once() {
 }
 
 #[test]
+fn a_file_crosses_a_path_with_a_round_trip_of_more_than_an_hour() {
+    let file = Application::Bulk {
+        bytes: Some(Bytes(14_480)),
+    };
+    let mut scenario = dumbbell(&[file], 24 * 3600);
+    for pipe in [BOTTLENECK, RETURN] {
+        scenario.pipes[pipe as usize].delay.base = Delay::Constant(Duration::from_secs(40 * 60));
+    }
+    let outcome = run(&scenario, &mut ());
+    let flow = &outcome.flows[0];
+    assert_eq!(flow.bytes, 14_480);
+    // More microseconds than 32 bits hold.
+    let minimum = flow.rtt_min.map(|rtt| rtt.as_millis());
+    assert_eq!(minimum, Some(80 * 60 * 1000));
+}
+
+#[test]
 fn looking_at_a_run_does_not_change_it() {
     let applications = [
         GREEDY,

@@ -1,10 +1,10 @@
 //! Controls that are in the kernel as long as this process keeps them.
 
-use libbpf_rs::{Link, MapCore, MapFlags};
+use libbpf_rs::Link;
 
 use super::load::{Verified, verify};
-use super::{LoadError, available, holder, kernel_name, object, requirements};
-use crate::native::{self, ParameterError, Parameters};
+use super::{LoadError, available, holder, object, requirements};
+use crate::native::Parameters;
 
 /// A control in the kernel, which is unregistered when this is dropped. Connections that use it keep it
 /// until they close; new ones can no longer select it.
@@ -12,36 +12,12 @@ use crate::native::{self, ParameterError, Parameters};
 pub struct Loaded {
     name: String,
     parameters: Parameters,
-    object: Verified,
+    _object: Verified,
     _link: Link,
 }
 
-/// Loads a control with its parameters at their defaults.
-///
-/// # Errors
-///
-/// If there is no such control, the kernel or the process does not meet the requirements, the name is
-/// taken, or the kernel refuses the object; see [`LoadError`].
-pub fn load(name: &str) -> Result<Loaded, LoadError> {
-    let control = native::find(name).ok_or_else(|| LoadError::UnknownControl {
-        name: name.to_owned(),
-        known: native::all().iter().map(|control| control.name()).collect(),
-    })?;
-    load_with(&control.default_parameters())
-}
-
-/// Loads the control that the parameters belong to, with these parameters.
-///
-/// # Errors
-///
-/// If the kernel or the process does not meet the requirements, the name is taken, or the kernel
-/// refuses the object; see [`LoadError`].
-pub fn load_with(parameters: &Parameters) -> Result<Loaded, LoadError> {
-    load_as(parameters, &kernel_name(parameters.control().name()))
-}
-
-/// Loads the control that the parameters belong to under another name, as a copy beside others of the
-/// same control. The name has 1 to 15 letters, digits, `_` or `.`.
+/// Loads the control that the parameters belong to, with these parameters, under this name: 1 to 15
+/// letters, digits, `_` or `.`.
 ///
 /// # Errors
 ///
@@ -64,7 +40,7 @@ pub(crate) fn load_object(
     Ok(Loaded {
         name: name.to_owned(),
         parameters: parameters.clone(),
-        object,
+        _object: object,
         _link: link,
     })
 }
@@ -86,41 +62,8 @@ impl Loaded {
         &self.name
     }
 
-    /// The current parameters.
+    /// Its parameters.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
-
-    /// Sets a parameter, in its unit, at once for all connections that use the control.
-    ///
-    /// # Errors
-    ///
-    /// If the control has no such parameter, the value is out of its range, or the kernel refuses.
-    pub fn set(&mut self, name: &str, value: i64) -> Result<(), SetError> {
-        let mut parameters = self.parameters.clone();
-        parameters.set(name, value)?;
-        write_settings(&*self.object.settings(), &parameters)?;
-        self.parameters = parameters;
-        Ok(())
-    }
-}
-
-/// Writes parameters into a control's settings in the kernel.
-pub(super) fn write_settings(
-    settings: &impl MapCore,
-    parameters: &Parameters,
-) -> libbpf_rs::Result<()> {
-    let bytes = object::settings(fairwind_kernel::hz(), parameters);
-    settings.update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY)
-}
-
-/// Why a parameter was not set.
-#[derive(Debug, thiserror::Error)]
-pub enum SetError {
-    /// The control has no such parameter, or the value is out of range.
-    #[error(transparent)]
-    Parameter(#[from] ParameterError),
-    /// The kernel refused to change the settings.
-    #[error("the kernel does not take the parameter: {0}")]
-    Kernel(#[from] libbpf_rs::Error),
 }

@@ -1,9 +1,9 @@
 //! The congestion controls in the running kernel, as eBPF `struct_ops`.
 //!
-//! [`load`] registers a control under the name `fw_<name>`. From then on, any connection of any program
-//! can select it with `setsockopt(TCP_CONGESTION)`, in every network namespace, until the [`Loaded`] is
-//! dropped; connections that use it keep it until they close. [`load_as`] registers a copy under another
-//! name. A control that [`Pins`] has loaded stays until it is unloaded.
+//! [`load_as`] registers a control under a name, usually its [`kernel_name`]. From then on, any connection
+//! of any program can select it with `setsockopt(TCP_CONGESTION)`, in every network namespace, until the
+//! [`Loaded`] is dropped; connections that use it keep it until they close. A control that [`Pins`] has
+//! loaded stays until it is unloaded.
 //!
 //! Requires Linux 6.4 with BTF, and root or the capabilities `CAP_BPF`, `CAP_PERFMON` and
 //! `CAP_NET_ADMIN`. The [`LoadError`] names what is missing.
@@ -19,7 +19,7 @@ pub use holder::Holder;
 pub use load::set_name;
 #[cfg(test)]
 pub(crate) use loaded::load_object;
-pub use loaded::{Loaded, SetError, load, load_as, load_with};
+pub use loaded::{Loaded, load_as};
 pub use object::find as object;
 pub use pins::{About, Found, PinError, Pinned, Pins};
 pub use requirements::check as check_requirements;
@@ -29,14 +29,6 @@ use std::{fs, io};
 /// Why a control was not loaded, and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// There is no control of this name.
-    #[error("there is no control `{name}`; there are {}", known.join(", "))]
-    UnknownControl {
-        /// The requested name.
-        name: String,
-        /// The names of all controls.
-        known: Vec<&'static str>,
-    },
     /// The kernel has no description of its types.
     #[error(
         "the kernel has no BTF (/sys/kernel/btf/vmlinux), without which it takes no congestion \

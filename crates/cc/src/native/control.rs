@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::{fmt, ptr, slice};
 
-use super::parameters::{Parameter, Parameters, text};
+use super::parameter::{Parameter, text};
 use super::socket::{AckSample, RateSample, TcpSock};
 
 include!(concat!(env!("OUT_DIR"), "/controls.rs"));
@@ -62,17 +62,7 @@ impl Control {
         unsafe { slice::from_raw_parts(self.parameters, self.parameters_len as usize) }
     }
 
-    /// The parameters at their defaults.
-    pub fn default_parameters(&'static self) -> Parameters {
-        Parameters::defaults(self)
-    }
-
-    /// Attaches the control to a connection: clears the control's state, sets the parameters and calls the
-    /// hook `init`. Must precede all other hooks.
-    pub fn init(&self, sk: &mut TcpSock, parameters: &Parameters) {
-        debug_assert!(ptr::eq(self, parameters.control()));
-        sk.icsk_ca_priv = Default::default();
-        sk.parameters = *parameters.values();
+    pub(super) fn call_init(&self, sk: &mut TcpSock) {
         if let Some(init) = self.init {
             // SAFETY: see above.
             unsafe { init(sk) }

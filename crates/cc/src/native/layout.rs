@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char};
 use std::mem::{offset_of, size_of};
 
 use super::control::Control;
-use super::parameters::Parameter;
+use super::parameter::Parameter;
 use super::socket::{AckSample, RateSample, TcpSock};
 
 #[repr(C)]

@@ -1,68 +1,8 @@
-//! Parameters of a control: their descriptions and values.
-
-use std::ffi::{CStr, c_char};
-use std::fmt;
+//! Values for the parameters of a control.
 
 use super::control::Control;
-use super::socket::PARAMETERS_MAX;
-
-/// A row of a control's `CC_PARAMETERS`.
-#[repr(C)]
-pub struct Parameter {
-    name: *const c_char,
-    unit: *const c_char,
-    description: *const c_char,
-    default: u32,
-    min: u32,
-    max: u32,
-}
-
-// SAFETY: the pointers refer to string literals of the C file, which are never written.
-unsafe impl Sync for Parameter {}
-
-impl Parameter {
-    /// The name, an identifier.
-    pub fn name(&self) -> &'static str {
-        text(self.name)
-    }
-
-    /// The unit of the value: `us`, `packets`, `1/1024`, `on/off` or `1`.
-    pub fn unit(&self) -> &'static str {
-        text(self.unit)
-    }
-
-    /// A short description.
-    pub fn description(&self) -> &'static str {
-        text(self.description)
-    }
-
-    /// The default value.
-    pub fn default_value(&self) -> u32 {
-        self.default
-    }
-
-    /// The smallest valid value.
-    pub fn min(&self) -> u32 {
-        self.min
-    }
-
-    /// The largest valid value.
-    pub fn max(&self) -> u32 {
-        self.max
-    }
-}
-
-impl fmt::Debug for Parameter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parameter")
-            .field("name", &self.name())
-            .field("unit", &self.unit())
-            .field("default", &self.default)
-            .field("min", &self.min)
-            .field("max", &self.max)
-            .finish()
-    }
-}
+use super::parameter::Parameter;
+use super::socket::{PARAMETERS_MAX, TcpSock};
 
 /// Values for the parameters of one control.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,15 +11,27 @@ pub struct Parameters {
     values: [u32; PARAMETERS_MAX],
 }
 
-impl Parameters {
-    pub(super) fn defaults(control: &'static Control) -> Parameters {
+impl Control {
+    /// The parameters at their defaults.
+    pub fn default_parameters(&'static self) -> Parameters {
         let mut values = [0; PARAMETERS_MAX];
-        for (value, parameter) in values.iter_mut().zip(control.parameters()) {
-            *value = parameter.default;
+        for (value, parameter) in values.iter_mut().zip(self.parameters()) {
+            *value = parameter.default_value();
         }
-        Parameters { control, values }
+        Parameters::with_values(self, values)
     }
 
+    /// Attaches the control to a connection: clears the control's state, sets the parameters and calls the
+    /// hook `init`. Must precede all other hooks.
+    pub fn init(&self, sk: &mut TcpSock, parameters: &Parameters) {
+        debug_assert_eq!(self, parameters.control);
+        sk.icsk_ca_priv = Default::default();
+        sk.parameters = parameters.values;
+        self.call_init(sk);
+    }
+}
+
+impl Parameters {
     /// Parameters with these values, in the order of [`Control::parameters`].
     pub(crate) fn with_values(
         control: &'static Control,
@@ -115,7 +67,7 @@ impl Parameters {
     pub fn set(&mut self, name: &str, value: i64) -> Result<(), ParameterError> {
         let index = self.index(name)?;
         let parameter = &self.control.parameters()[index];
-        let (min, max) = (parameter.min, parameter.max);
+        let (min, max) = (parameter.min(), parameter.max());
         self.values[index] = u32::try_from(value)
             .ok()
             .filter(|value| (min..=max).contains(value))
@@ -182,12 +134,4 @@ fn known_names(known: &[&str]) -> String {
     } else {
         format!("it has {}", known.join(", "))
     }
-}
-
-/// A string literal of a C file.
-pub(super) fn text(pointer: *const c_char) -> &'static str {
-    // SAFETY: all pointers that CC_CONTROL and CC_PARAMETERS make are to string literals.
-    unsafe { CStr::from_ptr(pointer) }
-        .to_str()
-        .expect("texts in cc/ are UTF-8")
 }

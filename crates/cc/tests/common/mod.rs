@@ -3,7 +3,7 @@
 use fairwind_cc::native::{AckSample, Control, Parameters, TcpSock, ca_event, ca_state, find};
 
 /// A connection with a congestion control.
-pub struct Connection {
+pub(crate) struct Connection {
     pub control: &'static Control,
     pub sk: TcpSock,
 }
@@ -11,12 +11,12 @@ pub struct Connection {
 #[allow(dead_code, reason = "each test file uses its own share")]
 impl Connection {
     /// Limited by its window, at 1000 jiffies per second, 1000 s after the clock started.
-    pub fn new(control: &str) -> Connection {
+    pub(crate) fn new(control: &str) -> Connection {
         let control = find(control).unwrap();
         Connection::with(&control.default_parameters())
     }
 
-    pub fn with(parameters: &Parameters) -> Connection {
+    pub(crate) fn with(parameters: &Parameters) -> Connection {
         let control = parameters.control();
         let mut connection = Connection {
             control,
@@ -31,7 +31,7 @@ impl Connection {
     }
 
     /// Sets the clock, in microseconds since the connection began.
-    pub fn at(&mut self, us: u64) {
+    pub(crate) fn at(&mut self, us: u64) {
         let us = us + 1_000_000_000;
         self.sk.tcp_mstamp = us;
         self.sk.now_ns = us * 1000;
@@ -39,18 +39,18 @@ impl Connection {
     }
 
     /// Sets the congestion window and ssthresh.
-    pub fn window(&mut self, cwnd: u32, ssthresh: u32) {
+    pub(crate) fn window(&mut self, cwnd: u32, ssthresh: u32) {
         self.sk.snd_cwnd = cwnd;
         self.sk.snd_ssthresh = ssthresh;
     }
 
     /// An ACK of `packets`, without a round-trip time.
-    pub fn ack(&mut self, packets: u32) {
+    pub(crate) fn ack(&mut self, packets: u32) {
         self.ack_with_rtt(packets, -1);
     }
 
     /// An ACK of `packets`, with a round-trip time in microseconds.
-    pub fn ack_with_rtt(&mut self, packets: u32, rtt_us: i32) {
+    pub(crate) fn ack_with_rtt(&mut self, packets: u32, rtt_us: i32) {
         let sample = AckSample {
             pkts_acked: packets,
             rtt_us,
@@ -62,14 +62,14 @@ impl Connection {
     }
 
     /// Enters fast recovery as TCP does.
-    pub fn enter_recovery(&mut self) {
+    pub(crate) fn enter_recovery(&mut self) {
         self.sk.prior_cwnd = self.sk.snd_cwnd;
         self.sk.snd_ssthresh = self.control.ssthresh(&mut self.sk);
         self.set_state(ca_state::RECOVERY);
     }
 
     /// Ends fast recovery at ssthresh.
-    pub fn end_recovery(&mut self) {
+    pub(crate) fn end_recovery(&mut self) {
         self.sk.snd_cwnd = self.sk.snd_ssthresh;
         self.control
             .cwnd_event(&mut self.sk, ca_event::COMPLETE_CWR);
@@ -77,7 +77,7 @@ impl Connection {
     }
 
     /// A retransmission timeout as TCP handles it.
-    pub fn time_out(&mut self) {
+    pub(crate) fn time_out(&mut self) {
         if self.sk.icsk_ca_state < ca_state::CWR {
             self.sk.prior_cwnd = self.sk.snd_cwnd;
             self.sk.snd_ssthresh = self.control.ssthresh(&mut self.sk);
@@ -88,12 +88,12 @@ impl Connection {
         self.set_state(ca_state::LOSS);
     }
 
-    pub fn set_state(&mut self, state: u8) {
+    pub(crate) fn set_state(&mut self, state: u8) {
         self.control.set_state(&mut self.sk, state);
         self.sk.icsk_ca_state = state;
     }
 
-    pub fn undo(&mut self) {
+    pub(crate) fn undo(&mut self) {
         self.sk.snd_cwnd = self.control.undo_cwnd(&mut self.sk);
     }
 }

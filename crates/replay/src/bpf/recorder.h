@@ -29,18 +29,8 @@ struct window {
 	u32 ssthresh;
 };
 
-/* In the layout of src/recorder.rs. */
-struct call {
-	u64 connection; /* the socket's address, unique among the open connections */
-	u64 mstamp_us;
-	u64 pacing_rate;
-	u32 jiffies; /* before the call */
-	u32 jiffies_after;
-	u32 hook;
-	u32 arguments[3];
-	u32 returned;
-	struct window before;
-	struct window after;
+/* What it can read and does not decide; in the layout of src/call.rs. */
+struct inputs {
 	u32 cwnd_clamp;
 	u32 prior_cwnd;
 	u32 max_packets_out;
@@ -54,6 +44,21 @@ struct call {
 	u32 high_seq;
 	u32 retrans_out;
 	u32 lost;
+};
+
+/* In the layout of src/recorder.rs. */
+struct call {
+	u64 connection; /* the socket's address, unique among the open connections */
+	u64 mstamp_us;
+	u64 pacing_rate;
+	u32 jiffies; /* before the call */
+	u32 jiffies_after;
+	u32 hook;
+	u32 arguments[3];
+	u32 returned;
+	struct window before;
+	struct window after;
+	struct inputs inputs;
 };
 
 struct {
@@ -88,19 +93,21 @@ CC_INLINE struct call before_call(const struct sock *sk, enum hook hook)
 		.pacing_rate = sk->sk_pacing_rate,
 		.hook = hook,
 		.before = window_of(sk),
-		.cwnd_clamp = tp->snd_cwnd_clamp,
-		.prior_cwnd = tp->prior_cwnd,
-		.max_packets_out = tp->max_packets_out,
-		.is_cwnd_limited = cc_is_cwnd_limited(tp),
-		.snd_una = tp->snd_una,
-		.snd_nxt = tp->snd_nxt,
-		.lsndtime = tp->lsndtime,
-		.pacing_status = sk->sk_pacing_status,
-		.gso_max_size = sk->sk_gso_max_size,
-		.ca_state = cc_ca_state(sk),
-		.high_seq = tp->high_seq,
-		.retrans_out = tp->retrans_out,
-		.lost = tp->lost,
+		.inputs = {
+			.cwnd_clamp = tp->snd_cwnd_clamp,
+			.prior_cwnd = tp->prior_cwnd,
+			.max_packets_out = tp->max_packets_out,
+			.is_cwnd_limited = cc_is_cwnd_limited(tp),
+			.snd_una = tp->snd_una,
+			.snd_nxt = tp->snd_nxt,
+			.lsndtime = tp->lsndtime,
+			.pacing_status = sk->sk_pacing_status,
+			.gso_max_size = sk->sk_gso_max_size,
+			.ca_state = cc_ca_state(sk),
+			.high_seq = tp->high_seq,
+			.retrans_out = tp->retrans_out,
+			.lost = tp->lost,
+		},
 		.jiffies = cc_jiffies(sk),
 	};
 }

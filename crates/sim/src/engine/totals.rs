@@ -14,23 +14,23 @@ pub(super) struct Totals {
     pub outcome: FlowOutcome,
     rtt_sum_us: u64,
     rtt_samples: u64,
-    rtt_least_us: u32,
+    rtt_least_us: Option<u64>,
 }
 
 impl Totals {
     /// Empty totals of a flow that is measured from `from` to `to`.
-    pub fn new(from: Time, to: Time) -> Self {
+    pub(super) fn new(from: Time, to: Time) -> Self {
         Totals {
             meter: Meter::new(from, to),
             outcome: FlowOutcome::default(),
             rtt_sum_us: 0,
             rtt_samples: 0,
-            rtt_least_us: u32::MAX,
+            rtt_least_us: None,
         }
     }
 
     /// Adds what a connection has counted since `before` was taken.
-    pub fn add(&mut self, sender: &Sender, before: Statistics) {
+    pub(super) fn add(&mut self, sender: &Sender, before: Statistics) {
         let counts = sender.statistics();
         let rtt = sender.rtt();
         self.outcome.retransmits += counts.retransmits - before.retransmits;
@@ -38,12 +38,12 @@ impl Totals {
         self.outcome.packets_sent += counts.segments_sent - before.segments_sent;
         self.rtt_sum_us += rtt.sum_us();
         self.rtt_samples += rtt.samples();
-        self.rtt_least_us = self.rtt_least_us.min(rtt.least_us());
+        self.rtt_least_us = self.rtt_least_us.into_iter().chain(rtt.least_us()).min();
     }
 
     /// Resets the counts when the warm-up ends. The meter starts only then, and the smallest
     /// round-trip time is that of the whole run.
-    pub fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.rtt_sum_us = 0;
         self.rtt_samples = 0;
         self.outcome.retransmits = 0;
@@ -53,7 +53,7 @@ impl Totals {
     }
 
     /// The outcome of a flow when the run ends.
-    pub fn finish(self, config: &FlowConfig, end: Time) -> FlowOutcome {
+    pub(super) fn finish(self, config: &FlowConfig, end: Time) -> FlowOutcome {
         let mut outcome = self.outcome;
         let over = outcome
             .completion
@@ -62,9 +62,7 @@ impl Totals {
         outcome.bytes = bytes;
         outcome.bytes_per_second = bytes_per_second;
         outcome.active = active;
-        if self.rtt_least_us != u32::MAX {
-            outcome.rtt_min = Some(Duration::from_micros(u64::from(self.rtt_least_us)));
-        }
+        outcome.rtt_min = self.rtt_least_us.map(Duration::from_micros);
         outcome.rtt_mean = self
             .rtt_sum_us
             .checked_div(self.rtt_samples)

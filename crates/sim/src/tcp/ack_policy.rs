@@ -19,7 +19,7 @@ const MAX_COMPRESSED: u32 = 44;
 
 /// The acknowledgement state of a receiver.
 #[derive(Debug)]
-pub struct AckPolicy {
+pub(super) struct AckPolicy {
     /// Round-trip time of the handshake, the only one that a receiver measures the way a sender
     /// does; zero if unknown.
     handshake_rtt: Duration,
@@ -47,7 +47,7 @@ pub struct AckPolicy {
 
 impl AckPolicy {
     /// The policy of a connection that has received nothing yet.
-    pub fn new(jiffies: Jiffies) -> Self {
+    pub(super) fn new(jiffies: Jiffies) -> Self {
         AckPolicy {
             handshake_rtt: Duration::ZERO,
             quick: 0,
@@ -67,7 +67,7 @@ impl AckPolicy {
     }
 
     /// Sets the round-trip time of the handshake, which bounds the delay.
-    pub fn set_handshake_rtt(&mut self, rtt: Duration) {
+    pub(super) fn set_handshake_rtt(&mut self, rtt: Duration) {
         self.handshake_rtt = rtt;
         if rtt > Duration::ZERO {
             self.rto = self.jiffies.count(rtt + (rtt * 2).max(RTO_MIN));
@@ -76,25 +76,25 @@ impl AckPolicy {
     }
 
     /// Round-trip time of the handshake; zero if unknown.
-    pub fn handshake_rtt(&self) -> Duration {
+    pub(super) fn handshake_rtt(&self) -> Duration {
         self.handshake_rtt
     }
 
     /// When the earlier of the two timers is due.
     #[inline]
-    pub fn due(&self) -> Time {
+    pub(super) fn due(&self) -> Time {
         self.delayed_due.min(self.compressed_due)
     }
 
     /// Whether every segment is acknowledged at once.
     #[inline]
-    pub fn in_quick_ack_mode(&self) -> bool {
+    pub(super) fn in_quick_ack_mode(&self) -> bool {
         self.quick > 0
     }
 
     /// Adapts the delay to a segment's arrival (`tcp_event_data_recv`). `window` and `mss` in bytes.
     #[inline]
-    pub fn on_data(&mut self, now: Time, window: u64, mss: u32) {
+    pub(super) fn on_data(&mut self, now: Time, window: u64, mss: u32) {
         self.jiffies.advance(clock_ns(now));
         let now = self.jiffies.now();
         if self.ato == 0 {
@@ -117,7 +117,7 @@ impl AckPolicy {
 
     /// Acknowledges the next segments one by one after a sign of trouble
     /// (`tcp_enter_quickack_mode`).
-    pub fn enter_quick_ack_mode(&mut self, window: u64, mss: u32) {
+    pub(super) fn enter_quick_ack_mode(&mut self, window: u64, mss: u32) {
         self.raise_quick_acks(window, mss);
         self.ato = self.ato_min;
     }
@@ -125,7 +125,7 @@ impl AckPolicy {
     /// The window has grown: acknowledges the next segment at once to tell the sender
     /// (`tcp_grow_window`).
     #[inline]
-    pub fn on_window_growth(&mut self) {
+    pub(super) fn on_window_growth(&mut self) {
         self.quick |= 1;
     }
 
@@ -141,7 +141,7 @@ impl AckPolicy {
     /// Whether to acknowledge data in order now; if not, a delayed acknowledgement is pending.
     /// `due` means that enough data waits for one.
     #[inline]
-    pub fn ack_now(&mut self, now: Time, due: bool) -> bool {
+    pub(super) fn ack_now(&mut self, now: Time, due: bool) -> bool {
         if due || self.quick > 0 {
             return true;
         }
@@ -163,7 +163,7 @@ impl AckPolicy {
 
     /// Whether to acknowledge data out of order now. `delay` is the longest that a compressed
     /// acknowledgement waits.
-    pub fn wants_selective_ack(&mut self, now: Time, rcv_nxt: u64, delay: Duration) -> bool {
+    pub(super) fn wants_selective_ack(&mut self, now: Time, rcv_nxt: u64, delay: Duration) -> bool {
         if self.compressed >= MAX_COMPRESSED || self.quick > 0 {
             return true;
         }
@@ -182,12 +182,12 @@ impl AckPolicy {
     }
 
     /// Whether selective acknowledgements are being held back.
-    pub fn is_compressing(&self) -> bool {
+    pub(super) fn is_compressing(&self) -> bool {
         self.compressed > 0
     }
 
     /// Whether a timer has expired, so that an acknowledgement must be sent.
-    pub fn on_timer(&mut self, now: Time) -> bool {
+    pub(super) fn on_timer(&mut self, now: Time) -> bool {
         if self.compressed_due <= now {
             return true;
         }
@@ -201,7 +201,7 @@ impl AckPolicy {
 
     /// Resets the timers after an acknowledgement has been sent.
     #[inline]
-    pub fn on_ack_sent(&mut self) {
+    pub(super) fn on_ack_sent(&mut self) {
         if self.quick == 1 {
             self.ato = self.ato_min;
         }

@@ -22,7 +22,7 @@ const EXACT_NS: u64 = 1 << 40;
 
 /// The tick clock of one host.
 #[derive(Clone, Copy, Debug)]
-pub struct Jiffies {
+pub(crate) struct Jiffies {
     tick_ns: u64,
     /// 2^64 / `tick_ns`, rounded up, as multiplication is faster than division.
     reciprocal: u64,
@@ -34,7 +34,7 @@ pub struct Jiffies {
 
 impl Jiffies {
     /// A clock of `hz` jiffies per second, with the kernel's timer wheel.
-    pub fn new(hz: u32) -> Self {
+    pub(crate) fn new(hz: u32) -> Self {
         let tick_ns = u64::from(1_000_000_000 / hz);
         Jiffies {
             tick_ns,
@@ -46,7 +46,7 @@ impl Jiffies {
     }
 
     /// A clock of `hz` jiffies per second whose timers run from the moment they are set.
-    pub fn without_wheel(hz: u32) -> Self {
+    pub(crate) fn without_wheel(hz: u32) -> Self {
         Jiffies {
             has_wheel: false,
             ..Jiffies::new(hz)
@@ -55,7 +55,7 @@ impl Jiffies {
 
     /// Advances the clock to the host's time `ns`, nanoseconds.
     #[inline]
-    pub fn advance(&mut self, ns: u64) {
+    pub(crate) fn advance(&mut self, ns: u64) {
         let passed_ns = ns.wrapping_sub(self.began_ns);
         if passed_ns >= self.tick_ns {
             self.now += self.whole(passed_ns);
@@ -65,7 +65,7 @@ impl Jiffies {
 
     /// The duration of `count` jiffies.
     #[inline]
-    pub fn time(&self, count: u64) -> Duration {
+    pub(crate) fn time(&self, count: u64) -> Duration {
         Duration::from_nanos(count * self.tick_ns)
     }
 
@@ -80,25 +80,25 @@ impl Jiffies {
 
     /// `jiffies`, without the wrap.
     #[inline]
-    pub fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.now
     }
 
     /// A duration as a number of jiffies, rounded up (`usecs_to_jiffies`).
     #[inline]
-    pub fn count(&self, time: Duration) -> u64 {
+    pub(crate) fn count(&self, time: Duration) -> u64 {
         self.whole(time.as_nanos() + self.tick_ns - 1)
     }
 
     /// A duration in microseconds as timers keep it: rounded up to a whole jiffy.
     #[inline]
-    pub fn round_up_us(&self, us: u64) -> Duration {
+    pub(crate) fn round_up_us(&self, us: u64) -> Duration {
         self.time(self.count(Duration::from_micros(us)))
     }
 
     /// When a timer expires that is set at `now` with a timeout of `after` jiffies.
     #[inline]
-    pub fn expiry(&self, now: Time, after: u64) -> Time {
+    pub(crate) fn expiry(&self, now: Time, after: u64) -> Time {
         if !self.has_wheel {
             return now + self.time(after);
         }

@@ -54,3 +54,12 @@ fn clock_ns(now: Time) -> u64 {
 fn milliseconds(now: Time) -> u32 {
     (clock_ns(now) / 1_000_000) as u32
 }
+
+/// Microseconds since an echoed time stamp was sent; `None` if they do not fit into 31 bits, which is
+/// longer than the kernel takes for a round trip (`tcp_rtt_tsopt_us`).
+#[inline]
+fn since_echoed_us(now: Time, ts_ecr: u32) -> Option<u32> {
+    const LONGEST_MS: u32 = i32::MAX as u32 / 1000;
+    let elapsed_ms = milliseconds(now).wrapping_sub(ts_ecr);
+    (elapsed_ms < LONGEST_MS).then(|| 1000 * elapsed_ms)
+}

@@ -8,7 +8,7 @@
 
 use fairwind_path::units::Time;
 
-use super::milliseconds;
+use super::since_echoed_us;
 use crate::packet::HEADER;
 use crate::scenario::{Stack, TcpConfig};
 
@@ -26,7 +26,7 @@ const BUFFER_MIN: u64 = 2304;
 
 /// The receive buffer and the window advertised from it.
 #[derive(Debug)]
-pub struct ReceiveWindow {
+pub(super) struct ReceiveWindow {
     autotuned: bool,
     buffer: u64,
     buffer_max: u64,
@@ -54,7 +54,7 @@ pub struct ReceiveWindow {
 
 impl ReceiveWindow {
     /// The window of a connection that has received nothing yet.
-    pub fn new(config: &TcpConfig) -> Self {
+    pub(super) fn new(config: &TcpConfig) -> Self {
         let fixed = match (config.receive_buffer, config.stack) {
             // The program passes half of it to `SO_RCVBUF`, and the kernel doubles that.
             (Some(bytes), _) => Some((bytes.0 / 2 * 2).max(BUFFER_MIN)),
@@ -102,39 +102,39 @@ impl ReceiveWindow {
     }
 
     /// The receive buffer, bytes.
-    pub fn buffer_bytes(&self) -> u64 {
+    pub(super) fn buffer_bytes(&self) -> u64 {
         self.buffer
     }
 
     /// The window in the SYN-ACK, which is not scaled.
-    pub fn initial(&self) -> u32 {
+    pub(super) fn initial(&self) -> u32 {
         self.clamp.min(UNSCALED_MAX) as u32
     }
 
     /// The window that may be advertised at present, bytes.
     #[inline]
-    pub fn offered(&self) -> u64 {
+    pub(super) fn offered(&self) -> u64 {
         self.ssthresh.min(self.clamp)
     }
 
     /// The receiver's estimate of the round-trip time, microseconds times eight.
-    pub fn rtt_us_shifted(&self) -> u32 {
+    pub(super) fn rtt_us_shifted(&self) -> u32 {
         self.rtt_us_shifted
     }
 
     /// Measures the round-trip time from a timestamp echo (`tcp_rcv_rtt_measure_ts`). If the
     /// millisecond clock has not moved, the echo gives no sample.
     #[inline]
-    pub fn measure_rtt(&mut self, now: Time, ts_ecr: u32, full_sized: bool) {
+    pub(super) fn measure_rtt(&mut self, now: Time, ts_ecr: u32, full_sized: bool) {
         if ts_ecr == self.last_ts_ecr || !full_sized {
             return;
         }
         self.last_ts_ecr = ts_ecr;
-        let sample_us = 1000 * milliseconds(now).wrapping_sub(ts_ecr);
-        if sample_us == 0 {
+        let Some(sample_us) = since_echoed_us(now, ts_ecr).filter(|&us| us > 0) else {
             return;
-        }
-        let smoothed = self.rtt_us_shifted - (self.rtt_us_shifted >> 3) + sample_us;
+        };
+        let kept = self.rtt_us_shifted - (self.rtt_us_shifted >> 3);
+        let smoothed = kept.saturating_add(sample_us);
         if !self.seek_minimal_rtt(sample_us) {
             self.rtt_us_shifted = smoothed;
         }
@@ -148,7 +148,8 @@ impl ReceiveWindow {
             if rcv_nxt < end {
                 return;
             }
-            self.seek_minimal_rtt(((now - start).as_micros() as u32).max(1));
+            let sample_us = u32::try_from((now - start).as_micros()).unwrap_or(u32::MAX);
+            self.seek_minimal_rtt(sample_us.max(1));
         }
         self.window_start = Some((now, rcv_nxt + self.advertised));
     }
@@ -165,7 +166,7 @@ impl ReceiveWindow {
 
     /// Learns from a new largest segment, of `payload` bytes, what share of the buffer is payload
     /// (`tcp_measure_rcv_mss`).
-    pub fn learn_overhead(&mut self, payload: u32) {
+    pub(super) fn learn_overhead(&mut self, payload: u32) {
         let share = 256 * u64::from(payload) / memory_of(payload);
         if share == self.share {
             return;
@@ -184,7 +185,7 @@ impl ReceiveWindow {
     /// Grows the window towards the room in the buffer, as data arrives in any order; `held` bytes
     /// wait for a hole to be filled. Returns true if the window has grown (`tcp_grow_window`).
     #[inline]
-    pub fn grow(&mut self, mss: u32, held: u64) -> bool {
+    pub(super) fn grow(&mut self, mss: u32, held: u64) -> bool {
         let room = self.clamp.saturating_sub(held);
         if self.ssthresh >= room {
             return false;
@@ -195,7 +196,7 @@ impl ReceiveWindow {
 
     /// Grows the buffer once per round trip as data arrives in order (`tcp_rcv_space_adjust`).
     #[inline]
-    pub fn on_in_order(&mut self, now: Time, rcv_nxt: u64, held_span: u64) {
+    pub(super) fn on_in_order(&mut self, now: Time, rcv_nxt: u64, held_span: u64) {
         self.measure_window(now, rcv_nxt);
         let start = *self.measure_start.get_or_insert(now);
         let rtt_us = u64::from(self.rtt_us_shifted >> 3);
@@ -211,7 +212,7 @@ impl ReceiveWindow {
     }
 
     /// Makes room for data that arrived beyond a gap: `held_span` bytes from the gap to the end.
-    pub fn on_out_of_order(&mut self, held_span: u64) {
+    pub(super) fn on_out_of_order(&mut self, held_span: u64) {
         self.grow_buffer(self.measured_bytes, held_span);
     }
 
@@ -235,7 +236,7 @@ impl ReceiveWindow {
     /// bytes in the buffer wait for a hole to be filled; `unread` bytes wait for the application,
     /// which reads them once the acknowledgement has been decided on.
     #[inline]
-    pub fn select(&mut self, rcv_nxt: u64, held: u64, unread: u64) -> u32 {
+    pub(super) fn select(&mut self, rcv_nxt: u64, held: u64, unread: u64) -> u32 {
         let current = self.edge.saturating_sub(rcv_nxt);
         let free = |taken: u64| self.clamp.saturating_sub(taken).min(self.ssthresh);
         let mut window = free(held + unread).max(current);

@@ -29,7 +29,7 @@ const BLOCKS_EXPECTED: usize = 2;
 
 /// The receiving half of a connection.
 #[derive(Debug)]
-pub struct Receiver {
+pub(crate) struct Receiver {
     mss: u32,
     /// Payload of the largest segment so far, or what it is assumed to be (`rcv_mss`).
     largest: u32,
@@ -54,7 +54,7 @@ pub struct Receiver {
 
 impl Receiver {
     /// A receiver that has received nothing yet.
-    pub fn new(config: &TcpConfig) -> Self {
+    pub(crate) fn new(config: &TcpConfig) -> Self {
         let jiffies = match config.stack.wheel_hz(config.hz) {
             Some(hz) => Jiffies::new(hz),
             None => Jiffies::without_wheel(1_000_000_000),
@@ -79,23 +79,23 @@ impl Receiver {
 
     /// Bytes delivered in order.
     #[inline]
-    pub fn delivered(&self) -> u64 {
+    pub(crate) fn delivered(&self) -> u64 {
         self.rcv_nxt
     }
 
     /// The receive buffer, bytes.
-    pub fn buffer_bytes(&self) -> u64 {
+    pub(crate) fn buffer_bytes(&self) -> u64 {
         self.window.buffer_bytes()
     }
 
     /// When [`Receiver::on_timer`] must be called next; `NEVER` if no timer is set.
     #[inline]
-    pub fn due(&self) -> Time {
+    pub(crate) fn due(&self) -> Time {
         self.policy.due()
     }
 
     /// Answers a SYN.
-    pub fn on_syn(&mut self, now: Time, syn: &Packet) -> Reply {
+    pub(crate) fn on_syn(&mut self, now: Time, syn: &Packet) -> Reply {
         self.ts_recent = syn.ts_val;
         self.syn_ack_sent = Some(now);
         let packet = Packet {
@@ -117,7 +117,7 @@ impl Receiver {
 
     /// Processes a segment. Returns the reply to send now, if any.
     #[inline]
-    pub fn receive(&mut self, now: Time, packet: &Packet) -> Option<Reply> {
+    pub(crate) fn receive(&mut self, now: Time, packet: &Packet) -> Option<Reply> {
         if let Some(sent) = self.syn_ack_sent {
             self.policy.set_handshake_rtt(now - sent);
             self.syn_ack_sent = None;
@@ -180,7 +180,7 @@ impl Receiver {
     }
 
     /// Handles the acknowledgement timers. Returns the acknowledgement if one is due.
-    pub fn on_timer(&mut self, now: Time, template: &Packet) -> Option<Reply> {
+    pub(crate) fn on_timer(&mut self, now: Time, template: &Packet) -> Option<Reply> {
         self.unread = 0;
         self.policy
             .on_timer(now)

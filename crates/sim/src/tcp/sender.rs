@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `sequence.rs` | what is written, sent and acknowledged, and the receiver's window |
 //! | `retransmit_queue.rs` | the segments in flight, and what has become of each |
-//! | `loss.rs` | what acknowledgements tell about losses and reordering |
+//! | `loss/rack.rs`, `loss/reordering.rs` | what acknowledgements tell about losses and reordering |
 //! | `episode.rs` | where a recovery began, and whether it was necessary |
 //! | `tail_loss_probe.rs` | the probe in flight |
 //! | `window.rs` | the congestion control, and reductions of its window |
@@ -50,13 +50,12 @@ pub(crate) use counters::Statistics;
 use clock::Clock;
 use counters::Counters;
 use episode::Episode;
-use loss::LossDetection;
+use loss::{Rack, Reordering};
 use pacing::Pacer;
 use rate::DeliveryRate;
 use retransmit_queue::RetransmitQueue;
 use retransmit_timer::RetransmitTimer;
 use rtt::RttEstimator;
-use scoreboard::SackCache;
 use sequence::SendSequence;
 use tail_loss_probe::TailLossProbe;
 use window::CongestionWindow;
@@ -80,14 +79,16 @@ pub struct Sender {
     pacer: Pacer,
     sequence: SendSequence,
     queue: RetransmitQueue,
-    loss: LossDetection,
+    rack: Rack,
+    reordering: Reordering,
     probe: TailLossProbe,
     episode: Episode,
     window: CongestionWindow,
     rtt: RttEstimator,
     rate: DeliveryRate,
     counters: Counters,
-    sack_cache: SackCache,
+    /// The blocks of the latest selective acknowledgement, sorted (`recv_sack_cache`).
+    sack_cache: SackBlocks,
 }
 
 impl Sender {
@@ -117,14 +118,15 @@ impl Sender {
             pacer: Pacer::new(config.pacing),
             sequence: SendSequence::new(config.send_buffer.map_or(config.tcp_wmem[2], |b| b.0)),
             queue: RetransmitQueue::new(),
-            loss: LossDetection::new(),
-            probe: TailLossProbe::new(),
-            episode: Episode::new(),
+            rack: Rack::new(),
+            reordering: Reordering::new(),
+            probe: TailLossProbe::default(),
+            episode: Episode::default(),
             window,
             rtt: RttEstimator::new(stack.rto_initial()),
             rate: DeliveryRate::default(),
-            counters: Counters::new(),
-            sack_cache: SackCache::default(),
+            counters: Counters::default(),
+            sack_cache: SackBlocks::default(),
         }
     }
 
@@ -236,8 +238,12 @@ impl Sender {
         &mut self.tp
     }
 
-    pub(super) fn loss(&mut self) -> &mut LossDetection {
-        &mut self.loss
+    pub(super) fn rack(&mut self) -> &mut Rack {
+        &mut self.rack
+    }
+
+    pub(super) fn reordering(&mut self) -> &mut Reordering {
+        &mut self.reordering
     }
 
     /// Whether a tail loss probe is in flight.

@@ -88,13 +88,11 @@ impl PinError {
     }
 
     pub(super) fn kernel(path: &Path, error: &libbpf_rs::Error) -> Self {
-        match error.kind() {
-            ErrorKind::PermissionDenied => LoadError::not_permitted().into(),
-            _ => Self::File {
-                path: path.to_owned(),
-                error: io::Error::other(error.to_string()),
-            },
-        }
+        let error = match error.kind() {
+            ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied.into(),
+            _ => io::Error::other(error.to_string()),
+        };
+        Self::at(path, error)
     }
 }
 

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use libbpf_rs::Link;
+use libbpf_rs::MapMut;
 
 use super::load::{Verified, verify};
 use super::loaded::free;
@@ -213,16 +213,20 @@ fn load_into(folder: &Path, parameters: &Parameters, name: &str) -> Result<Found
         let _ = folder::clear(folder);
         return Err(error);
     }
-    Ok(match remains {
-        true => Found::Leftovers,
-        false => Found::Nothing,
+    Ok(if remains {
+        Found::Leftovers
+    } else {
+        Found::Nothing
     })
 }
 
 fn fill(folder: &Path, parameters: &Parameters, name: &str) -> Result<(), PinError> {
     let mut object = pinned_object(folder, parameters, name, "")?;
     let mut link = object.register()?;
-    pin_link(&mut link, folder)
+    // From now on, the control does not depend on this process.
+    let path = folder.join(LINK);
+    link.pin(&path)
+        .map_err(|error| PinError::kernel(&path, &error))
 }
 
 /// Verifies the control and pins all but its link, with `prefix` before the names of the pins.
@@ -234,32 +238,17 @@ fn pinned_object(
 ) -> Result<Verified, PinError> {
     let bytes = object::of(parameters.control());
     let mut object = verify(parameters, name, bytes)?;
-    pin_maps(&mut object, folder, prefix)?;
+    let pin = |mut map: MapMut<'_>, file| {
+        let path = folder.join(format!("{prefix}{file}"));
+        map.pin(&path)
+            .map_err(|error| PinError::kernel(&path, &error))
+    };
+    pin(object.operations(), OPERATIONS)?;
+    pin(object.settings(), SETTINGS)?;
     let about = About::of(parameters.control(), bytes);
     let path = folder.join(format!("{prefix}{ABOUT}"));
     symlink(about.to_string(), &path).map_err(|error| PinError::at(&path, error))?;
     Ok(object)
-}
-
-fn pin_maps(object: &mut Verified, folder: &Path, prefix: &str) -> Result<(), PinError> {
-    let operations = folder.join(format!("{prefix}{OPERATIONS}"));
-    let refused = |path: &Path, error| PinError::kernel(path, &error);
-    object
-        .operations()
-        .pin(&operations)
-        .map_err(|error| refused(&operations, error))?;
-    let settings = folder.join(format!("{prefix}{SETTINGS}"));
-    object
-        .settings()
-        .pin(&settings)
-        .map_err(|error| refused(&settings, error))
-}
-
-/// Pins the link. From then on, the control does not depend on this process.
-fn pin_link(link: &mut Link, folder: &Path) -> Result<(), PinError> {
-    let path = folder.join(LINK);
-    link.pin(&path)
-        .map_err(|error| PinError::kernel(&path, &error))
 }
 
 fn wait_until_gone(name: &str) -> Result<(), PinError> {

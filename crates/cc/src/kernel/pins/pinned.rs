@@ -8,9 +8,8 @@ use libbpf_rs::query::LinkTypeInfo;
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle};
 
 use super::{ABOUT, About, LINK, OPERATIONS, PinError, SETTINGS, folder, replace};
-use crate::kernel::loaded::write_settings;
 use crate::kernel::object;
-use crate::native::{Control, Parameters};
+use crate::native::Parameters;
 
 /// A control in the kernel that outlives its loader.
 #[derive(Debug)]
@@ -76,7 +75,7 @@ impl Pinned {
 
     /// Whether it is byte for byte what this build would load.
     pub fn is_this_build(&self) -> bool {
-        self.about.as_ref().is_some_and(About::is_this_build)
+        self.about().is_some_and(About::is_this_build)
     }
 
     /// The number of its current users: connections, in all network namespaces, and network namespaces
@@ -111,7 +110,8 @@ impl Pinned {
             about: self.about.clone().map(Box::new),
         };
         let values = object::parameter_values(&value).ok_or_else(other_build)?;
-        let control = self.known_control().ok_or_else(other_build)?;
+        let control = self.about().and_then(About::known_control);
+        let control = control.ok_or_else(other_build)?;
         Ok(Parameters::with_values(control, values))
     }
 
@@ -129,17 +129,15 @@ impl Pinned {
         for (name, value) in changes {
             parameters.set(name, *value)?;
         }
-        write_settings(&self.settings, &parameters)
+        let bytes = object::settings(fairwind_kernel::hz(), &parameters);
+        self.settings
+            .update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY)
             .map_err(|error| PinError::kernel(&self.folder.join(SETTINGS), &error))?;
         Ok(parameters)
     }
 
     pub(super) fn link(&self) -> &Link {
         &self.link
-    }
-
-    fn known_control(&self) -> Option<&'static Control> {
-        self.about.as_ref().and_then(About::known_control)
     }
 }
 

@@ -11,14 +11,14 @@ const HZ: u32 = 1000;
 
 /// The time of the current event.
 #[derive(Debug)]
-pub struct Clock {
+pub(super) struct Clock {
     now: Time,
     jiffies: Jiffies,
 }
 
 impl Clock {
     /// A clock with the kernel's timer wheel at `hz` jiffies per second, if given.
-    pub fn new(hz: Option<u32>) -> Self {
+    pub(super) fn new(hz: Option<u32>) -> Self {
         Clock {
             now: Time::ZERO,
             jiffies: hz.map_or_else(|| Jiffies::without_wheel(HZ), Jiffies::new),
@@ -27,7 +27,7 @@ impl Clock {
 
     /// Advances to `now`, and the clocks that the congestion control sees with it.
     #[inline]
-    pub fn advance(&mut self, tp: &mut TcpSock, now: Time) {
+    pub(super) fn advance(&mut self, tp: &mut TcpSock, now: Time) {
         self.now = now;
         let ns = clock_ns(now);
         tp.now_ns = ns;
@@ -38,25 +38,25 @@ impl Clock {
 
     /// The time of the event.
     #[inline]
-    pub fn now(&self) -> Time {
+    pub(super) fn now(&self) -> Time {
         self.now
     }
 
     /// The same on the clock of the timestamp option.
     #[inline]
-    pub fn milliseconds(&self) -> u32 {
+    pub(super) fn milliseconds(&self) -> u32 {
         milliseconds(self.now)
     }
 
     /// The clock in jiffies.
     #[inline]
-    pub fn jiffies(&self) -> &Jiffies {
+    pub(super) fn jiffies(&self) -> &Jiffies {
         &self.jiffies
     }
 
     /// When a timer expires that is set now and is to run for `after`.
     #[inline]
-    pub fn expiry(&self, after: Duration) -> Time {
+    pub(super) fn expiry(&self, after: Duration) -> Time {
         self.jiffies.expiry(self.now, self.jiffies.count(after))
     }
 }

@@ -65,11 +65,11 @@ impl Sender {
 
     /// Exact to the microsecond if only one SYN was sent; otherwise the echoed time stamp tells
     /// which SYN was answered.
-    fn syn_rtt_us(&self, sent_ms: u32) -> u32 {
+    fn syn_rtt_us(&self, sent_ms: u32) -> u64 {
         if self.syn_retries == 0 {
-            return (self.tp.tcp_mstamp - self.tp.first_tx_mstamp) as u32;
+            return self.tp.tcp_mstamp - self.tp.first_tx_mstamp;
         }
-        1000 * self.clock.milliseconds().wrapping_sub(sent_ms).max(1)
+        1000 * u64::from(self.clock.milliseconds().wrapping_sub(sent_ms).max(1))
     }
 }
 

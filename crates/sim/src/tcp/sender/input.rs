@@ -4,12 +4,13 @@ use fairwind_cc::native::ca_state;
 
 use super::Sender;
 use super::effects::{Effects, TransmissionTimes, flag};
-use super::loss::LossDetection;
+use super::loss::Reordering;
 use super::pacing;
 use super::recovery::Retransmit;
 use super::retransmit_queue::{Segment, in_flight};
 use super::window::in_cwnd_reduction;
 use crate::packet::{Packet, SackBlocks};
+use crate::tcp::since_echoed_us;
 
 /// The sender before an acknowledgement.
 struct Prior {
@@ -64,7 +65,7 @@ impl Sender {
         }
         self.clean_queue(&prior, &mut effects);
         let prior_delivered = effects.rate.sample.prior_delivered;
-        self.loss.adapt_window(prior_delivered, self.tp.delivered);
+        self.rack.adapt_window(prior_delivered, self.tp.delivered);
         self.process_probe_ack(ack, &effects);
         let next = self.alert_if_dubious(ack, &prior, &mut effects);
         if effects.any(flag::SET_XMIT_TIMER) {
@@ -173,7 +174,7 @@ impl Sender {
             }
         }
         if !segment.is_sacked() && !self.is_ack_before(segment) {
-            self.loss.on_delivered(&self.tp, segment);
+            self.rack.advance(&self.tp, segment);
         }
         segment.add_to(&mut self.tp, &mut effects.rate);
     }
@@ -228,8 +229,8 @@ impl Sender {
         let mut ca_rtt_us = ca_rtt_us;
         if rtt_us < 0 && effects.any(flag::DATA_ACKED) && self.ts_ecr != 0 {
             // Only retransmissions were acknowledged: the time stamp tells which copy.
-            let elapsed_ms = self.clock.milliseconds().wrapping_sub(self.ts_ecr);
-            rtt_us = i64::from(elapsed_ms.max(1)) * 1000;
+            let elapsed_us = since_echoed_us(self.clock.now(), self.ts_ecr);
+            rtt_us = elapsed_us.map_or(-1, |us| us.max(1000).into());
             ca_rtt_us = rtt_us;
         }
         effects.rate.sample.rtt_us = ca_rtt_us;
@@ -239,12 +240,12 @@ impl Sender {
         // The minimum must not drift up to the times of delayed acknowledgements.
         let delayed = effects.any(flag::ACK_MAYBE_DELAYED);
         if !delayed || ca_rtt_us <= i64::from(self.tp.rtt_min_us) {
-            self.rtt.update_min(&mut self.tp, ca_rtt_us as u32);
+            self.rtt.update_min(&mut self.tp, ca_rtt_us as u64);
         }
         self.rtt.update(
             &mut self.tp,
             self.clock.jiffies(),
-            rtt_us as u32,
+            rtt_us as u64,
             self.sequence.una(),
             self.sequence.nxt(),
         );
@@ -280,7 +281,7 @@ impl Sender {
         if in_cwnd_reduction(tp) {
             let advanced = effects.any(flag::SND_UNA_ADVANCED);
             self.window.reduce(tp, delivered, lost, advanced);
-        } else if self.stack.marks_losses_first() && may_raise_cwnd(&self.loss, effects) {
+        } else if self.stack.marks_losses_first() && may_raise_cwnd(&self.reordering, effects) {
             self.window.avoid_congestion(tp, ack, delivered);
         }
         pacing::update_rate(tp);
@@ -312,8 +313,8 @@ impl Sender {
 
 /// `tcp_may_raise_cwnd`.
 #[inline]
-fn may_raise_cwnd(loss: &LossDetection, effects: &Effects) -> bool {
-    if loss.expects_reordering() {
+fn may_raise_cwnd(reordering: &Reordering, effects: &Effects) -> bool {
+    if reordering.is_expected() {
         return effects.any(flag::DATA_ACKED | flag::DATA_SACKED);
     }
     effects.any(flag::DATA_ACKED)

@@ -15,15 +15,19 @@ use super::rate;
 use super::retransmit_queue::in_flight;
 use super::retransmit_timer::TimerUse;
 use super::tail_loss_probe::TailLossProbe;
-use crate::packet::{Kind, Packet, SackPool};
+use crate::packet::{HEADER, Kind, Packet};
 
 impl Sender {
     /// Sends new data as the windows allow (`tcp_write_xmit`).
     #[inline]
     pub(super) fn transmit_new(&mut self, out: &mut Vec<Packet>) {
         let quota = self.tp.snd_cwnd.saturating_sub(in_flight(&self.tp));
-        if self.transmit_some(quota, out) > 0 {
-            self.schedule_loss_probe(false);
+        let was_empty = self.queue.is_empty();
+        if self.transmit_some(quota, out) > 0
+            && !self.schedule_loss_probe(false)
+            && (was_empty || self.timer.pending() == TimerUse::LossProbe)
+        {
+            self.rearm_rto();
         }
     }
 
@@ -88,7 +92,7 @@ impl Sender {
         if !self.stack.offloads_segmentation() || sent.len() < 2 {
             return;
         }
-        let most = self.window.burst_segments(&mut self.tp);
+        let most = self.window.burst_segments(&mut self.tp, sent.len());
         for burst in sent.chunks_mut(most) {
             if let [_, .., last] = burst {
                 last.push = true;
@@ -101,15 +105,11 @@ impl Sender {
         self.window.on_transmit(&mut self.tp);
         let tx_us = self.pacer.depart(&self.tp);
         let seq = self.sequence.nxt();
-        let was_empty = self.queue.is_empty();
         self.queue.push(&mut self.tp, seq, len, tx_us);
         out.push(self.packet(seq, len));
         self.sequence.on_sent(&mut self.tp, len);
         let segments_sent = self.counters.count_segment();
         self.pacer.space(&self.tp, len, segments_sent);
-        if was_empty || self.timer.pending() == TimerUse::LossProbe {
-            self.rearm_rto();
-        }
     }
 
     /// Retransmits segments marked lost (`tcp_xmit_retransmit_queue`).
@@ -268,17 +268,11 @@ impl Sender {
     pub(super) fn packet(&self, seq: u64, len: u32) -> Packet {
         Packet {
             seq,
-            connection: self.connection,
             len,
-            window: 0,
             ts_val: self.pacer.timestamp_ms(&self.tp),
             ts_ecr: self.ts_recent,
-            sack: SackPool::NONE,
-            size: (len + crate::packet::HEADER) as u16,
-            generation: self.generation,
-            hop: 0,
-            kind: Kind::Data,
-            push: false,
+            size: (len + HEADER) as u16,
+            ..Packet::new(Kind::Data, self.connection, self.generation)
         }
     }
 }

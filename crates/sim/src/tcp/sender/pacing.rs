@@ -13,7 +13,7 @@ const UNPACED_SEGMENTS: u64 = 10;
 /// Spaces segments by the pacing rate, if the connection is paced. Times in nanoseconds of the
 /// host's clock.
 #[derive(Debug)]
-pub struct Pacer {
+pub(super) struct Pacer {
     /// Paces even if the congestion control does not ask for it.
     always: bool,
     /// When the next segment is released (`tcp_wstamp_ns`).
@@ -26,7 +26,7 @@ pub struct Pacer {
 
 impl Pacer {
     /// A pacer that holds nothing back.
-    pub fn new(always: bool) -> Self {
+    pub(super) fn new(always: bool) -> Self {
         Pacer {
             always,
             next_ns: 0,
@@ -37,13 +37,13 @@ impl Pacer {
 
     /// When it releases the segment that it holds; `NEVER` if it holds none.
     #[inline]
-    pub fn due(&self) -> Time {
+    pub(super) fn due(&self) -> Time {
         self.due
     }
 
     /// Whether the held segment may leave at `now`; then it is held no longer.
     #[inline]
-    pub fn releases(&mut self, now: Time) -> bool {
+    pub(super) fn releases(&mut self, now: Time) -> bool {
         let released = self.due <= now;
         if released {
             self.due = NEVER;
@@ -58,7 +58,7 @@ impl Pacer {
 
     /// Whether the next segment is held back; if so, sets the timer (`tcp_pacing_check`).
     #[inline]
-    pub fn holds(&mut self, tp: &TcpSock) -> bool {
+    pub(super) fn holds(&mut self, tp: &TcpSock) -> bool {
         if !self.is_on(tp) || self.next_ns <= tp.now_ns {
             return false;
         }
@@ -69,22 +69,25 @@ impl Pacer {
     /// Assigns a departure time to a segment, microseconds. Timeouts and probes do not wait for the
     /// pacer, so it can lie in the future.
     #[inline]
-    pub fn depart(&mut self, tp: &TcpSock) -> u64 {
+    pub(super) fn depart(&mut self, tp: &TcpSock) -> u64 {
         self.credit_ns = tp.now_ns.saturating_sub(self.next_ns);
-        self.next_ns = self.next_ns.max(tp.now_ns);
+        if self.next_ns <= tp.now_ns {
+            self.next_ns = tp.now_ns;
+            return tp.tcp_mstamp;
+        }
         self.next_ns / 1000
     }
 
     /// The departure time on the clock of the timestamp option, milliseconds.
     #[inline]
-    pub fn timestamp_ms(&self, tp: &TcpSock) -> u32 {
+    pub(super) fn timestamp_ms(&self, tp: &TcpSock) -> u32 {
         (self.next_ns.max(tp.now_ns) / 1_000_000) as u32
     }
 
     /// Spaces the next segment from the one of `len` bytes that has just been sent, the
     /// `segments_sent`th of the connection (`tcp_update_skb_after_send`).
     #[inline]
-    pub fn space(&mut self, tp: &TcpSock, len: u32, segments_sent: u64) {
+    pub(super) fn space(&mut self, tp: &TcpSock, len: u32, segments_sent: u64) {
         let rate = tp.sk_pacing_rate;
         if !self.is_on(tp) || rate == u64::MAX || rate == 0 || segments_sent < UNPACED_SEGMENTS {
             return;
@@ -98,7 +101,7 @@ impl Pacer {
 /// Sets the rate from window and round-trip time: twice the rate while the window is below half the
 /// threshold, 1.2 times from there on (`tcp_update_pacing_rate`).
 #[inline]
-pub fn update_rate(tp: &mut TcpSock) {
+pub(super) fn update_rate(tp: &mut TcpSock) {
     let mut rate = u64::from(tp.mss_cache) * (1_000_000 << 3) / 100;
     rate *= if tp.snd_cwnd < tp.snd_ssthresh / 2 {
         200

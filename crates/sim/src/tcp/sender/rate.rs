@@ -4,14 +4,14 @@ use fairwind_cc::native::{RateSample, TcpSock};
 
 /// The latest delivery rate not limited by the application, or a higher one that was.
 #[derive(Debug, Default)]
-pub struct DeliveryRate {
+pub(super) struct DeliveryRate {
     delivered: u64,
     interval_us: u64,
 }
 
 impl DeliveryRate {
     /// Bytes per second; 0 before the first sample.
-    pub fn bytes_per_second(&self, mss: u32) -> u64 {
+    pub(super) fn bytes_per_second(&self, mss: u32) -> u64 {
         (self.delivered * u64::from(mss) * 1_000_000)
             .checked_div(self.interval_us)
             .unwrap_or(0)
@@ -20,7 +20,13 @@ impl DeliveryRate {
     /// Completes a sample after an acknowledgement (`tcp_rate_gen`). `delivered` and `lost` are the
     /// packets that the acknowledgement newly delivered and marked lost.
     #[inline]
-    pub fn generate(&mut self, tp: &mut TcpSock, rs: &mut Sample, delivered: u32, lost: u32) {
+    pub(super) fn generate(
+        &mut self,
+        tp: &mut TcpSock,
+        rs: &mut Sample,
+        delivered: u32,
+        lost: u32,
+    ) {
         if tp.app_limited != 0 && tp.delivered.wrapping_sub(tp.app_limited) as i32 > 0 {
             tp.app_limited = 0;
         }
@@ -39,8 +45,8 @@ impl DeliveryRate {
         let sending_us = sample.interval_us;
         let acking_us = tp.tcp_mstamp.saturating_sub(sample.prior_mstamp) as i64;
         sample.interval_us = sending_us.max(acking_us);
-        sample.snd_interval_us = sending_us as u32;
-        sample.rcv_interval_us = acking_us as u32;
+        sample.snd_interval_us = u32::try_from(sending_us).unwrap_or(u32::MAX);
+        sample.rcv_interval_us = u32::try_from(acking_us).unwrap_or(u32::MAX);
         if sample.interval_us < i64::from(tp.rtt_min_us) {
             // Shorter than the smallest round trip: the acknowledgements came in a burst.
             sample.interval_us = -1;
@@ -57,7 +63,7 @@ impl DeliveryRate {
 
 /// A rate sample under construction while one acknowledgement is processed.
 #[derive(Debug)]
-pub struct Sample {
+pub(super) struct Sample {
     /// The sample that the congestion control will see.
     pub sample: RateSample,
     last_end: u64,
@@ -67,7 +73,7 @@ pub struct Sample {
 impl Sample {
     /// A sample with nothing delivered yet.
     #[inline]
-    pub fn new(prior_in_flight: u32) -> Self {
+    pub(super) fn new(prior_in_flight: u32) -> Self {
         Sample {
             sample: RateSample {
                 rtt_us: -1,
@@ -82,7 +88,7 @@ impl Sample {
     /// Updates the sample with a segment that is delivered (`tcp_rate_skb_delivered`). `sent` orders
     /// segments by their latest transmission: its time, microseconds, and the segment's end.
     #[inline]
-    pub fn on_delivered(
+    pub(super) fn on_delivered(
         &mut self,
         tp: &mut TcpSock,
         stamp: &RateStamp,
@@ -110,7 +116,7 @@ impl Sample {
 
 /// The state of delivery when a segment was last sent (`tx` of `struct tcp_skb_cb`).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RateStamp {
+pub(super) struct RateStamp {
     /// `first_tx_mstamp`, microseconds.
     first_tx_us: u64,
     /// `delivered_mstamp`, microseconds; 0 once the stamp has been used.
@@ -124,7 +130,7 @@ pub struct RateStamp {
 impl RateStamp {
     /// The stamp of a segment that is sent at `tx_us`, microseconds (`tcp_rate_skb_sent`).
     #[inline]
-    pub fn new(tp: &mut TcpSock, tx_us: u64) -> Self {
+    pub(super) fn new(tp: &mut TcpSock, tx_us: u64) -> Self {
         if tp.packets_out == 0 {
             tp.first_tx_mstamp = tx_us;
             tp.delivered_mstamp = tx_us;
@@ -139,7 +145,7 @@ impl RateStamp {
 
     /// The segment counts as delivered only once.
     #[inline]
-    pub fn use_up(&mut self) {
+    pub(super) fn use_up(&mut self) {
         self.delivered_us = 0;
     }
 }
@@ -147,7 +153,7 @@ impl RateStamp {
 /// Notes until when samples are limited by the application: `unsent` bytes are less than a segment,
 /// and the window has room (`tcp_rate_check_app_limited`).
 #[inline]
-pub fn check_app_limited(tp: &mut TcpSock, unsent: u64, in_flight: u32) {
+pub(super) fn check_app_limited(tp: &mut TcpSock, unsent: u64, in_flight: u32) {
     if unsent < u64::from(tp.mss_cache) && in_flight < tp.snd_cwnd && tp.lost_out <= tp.retrans_out
     {
         tp.app_limited = tp.delivered.wrapping_add(in_flight).max(1);

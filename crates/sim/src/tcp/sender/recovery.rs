@@ -9,6 +9,7 @@ use fairwind_cc::native::ca_state;
 
 use super::Sender;
 use super::effects::{Effects, flag};
+use super::loss::forward_ack;
 use super::retransmit_queue::in_flight;
 use super::retransmit_timer::TimerUse;
 use super::window::in_cwnd_reduction;
@@ -16,7 +17,7 @@ use crate::tcp::constants::DUPLICATE_THRESHOLD;
 
 /// What to send after an acknowledgement, besides new data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retransmit {
+pub(super) enum Retransmit {
     /// Nothing.
     Nothing,
     /// The segments marked lost.
@@ -138,7 +139,9 @@ impl Sender {
             return;
         }
         let retransmitted = self.tp.retrans_out;
-        let reordering_timer = self.loss.mark_lost_by_time(&mut self.tp, &mut self.queue);
+        let reordering_timer = self
+            .rack
+            .mark_lost(&mut self.tp, &mut self.queue, &self.reordering);
         if let Some(after) = reordering_timer {
             self.timer.set(TimerUse::Reordering, after);
             effects.remove(flag::SET_XMIT_TIMER);
@@ -151,25 +154,25 @@ impl Sender {
     fn identify_losses_by_count(&mut self) {
         let una = self.sequence.una();
         let highest = self.queue.highest_sacked_seq(&self.tp, una);
-        self.loss
-            .mark_lost_retransmissions(&mut self.tp, &mut self.queue, highest);
+        forward_ack::mark_lost_retransmissions(&mut self.tp, &mut self.queue, highest);
         let recovering = self.tp.icsk_ca_state >= ca_state::RECOVERY;
         if !recovering {
-            if !self.loss.is_hole_a_loss(&self.queue) {
+            if !forward_ack::is_hole_a_loss(&self.queue, &self.reordering) {
                 return;
             }
             self.set_high_seq();
         }
         let high_seq = self.episode.high_seq();
-        self.loss
-            .mark_lost_by_count(&mut self.tp, &mut self.queue, high_seq);
+        let (tp, queue) = (&mut self.tp, &mut self.queue);
+        forward_ack::mark_lost_by_count(tp, queue, &self.reordering, high_seq);
     }
 
     /// Handles the reordering timer (`tcp_rack_reo_timeout`). Returns true if something was lost.
     pub(super) fn recover_from_overdue(&mut self) -> bool {
         let before = in_flight(&self.tp);
         let lost = self.tp.lost;
-        self.loss.mark_overdue(&mut self.tp, &mut self.queue);
+        self.rack
+            .detect_loss(&mut self.tp, &mut self.queue, &self.reordering);
         if before == in_flight(&self.tp) {
             return false;
         }
@@ -199,7 +202,7 @@ impl Sender {
     /// Enters the loss state after a retransmission timeout (`tcp_enter_loss`).
     pub(super) fn enter_loss(&mut self) {
         let state = self.tp.icsk_ca_state;
-        self.loss
+        self.rack
             .mark_lost_by_timeout(&mut self.tp, &mut self.queue, self.stack);
         if state <= ca_state::DISORDER
             || self.episode.high_seq() <= self.sequence.una()
@@ -210,7 +213,7 @@ impl Sender {
         }
         self.window.collapse(&mut self.tp);
         if state <= ca_state::DISORDER && self.tp.sacked_out >= DUPLICATE_THRESHOLD {
-            self.loss.reset_reordering();
+            self.reordering.reset();
         }
         self.counters.count_congestion_signal();
         self.window.set_state(&mut self.tp, ca_state::LOSS);
@@ -259,7 +262,7 @@ impl Sender {
         if self.episode.may_undo(self.ts_ecr) {
             self.undo_cwnd_reduction();
         } else {
-            self.loss.on_necessary_recovery();
+            self.rack.on_necessary_recovery();
         }
         self.window.set_state(&mut self.tp, ca_state::OPEN);
     }
@@ -286,7 +289,7 @@ impl Sender {
         if !self.episode.is_all_duplicates() {
             return false;
         }
-        self.loss.persist();
+        self.rack.persist();
         self.undo_cwnd_reduction();
         true
     }
@@ -303,7 +306,7 @@ impl Sender {
     fn undo_cwnd_reduction(&mut self) {
         self.window.undo_reduction(&mut self.tp);
         self.episode.end_undo();
-        self.loss.search_again();
+        self.rack.search_again();
     }
 
     /// `tcp_try_to_open`.

@@ -31,7 +31,7 @@ const RACK_LOST: u8 = 16;
 
 /// A segment in flight.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Segment {
+pub(super) struct Segment {
     seq: u64,
     tx_us: u64,
     stamp: RateStamp,
@@ -43,50 +43,50 @@ pub struct Segment {
 impl Segment {
     /// First byte.
     #[inline]
-    pub fn seq(&self) -> u64 {
+    pub(super) fn seq(&self) -> u64 {
         self.seq
     }
 
     /// One past the last byte.
     #[inline]
-    pub fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.seq + u64::from(self.len)
     }
 
     /// When it was last sent, microseconds.
     #[inline]
-    pub fn tx_us(&self) -> u64 {
+    pub(super) fn tx_us(&self) -> u64 {
         self.tx_us
     }
 
     /// Orders segments by their latest transmission: by its time, and those of the same microsecond
     /// by their place in the data (`tcp_skb_sent_after`).
     #[inline]
-    pub fn sent(&self) -> (u64, u64) {
+    pub(super) fn sent(&self) -> (u64, u64) {
         (self.tx_us, self.end())
     }
 
     /// Whether it has been acknowledged selectively.
     #[inline]
-    pub fn is_sacked(&self) -> bool {
+    pub(super) fn is_sacked(&self) -> bool {
         self.has(SACKED)
     }
 
     /// Whether it has been retransmitted at least once.
     #[inline]
-    pub fn was_retransmitted(&self) -> bool {
+    pub(super) fn was_retransmitted(&self) -> bool {
         self.has(EVER_RETRANSMITTED)
     }
 
     /// Whether it has been sent once and RACK has not made up its mind about it.
     #[inline]
-    pub fn is_original_in_doubt(&self) -> bool {
+    pub(super) fn is_original_in_doubt(&self) -> bool {
         !self.has(SACKED | LOST | EVER_RETRANSMITTED | RACK_LOST)
     }
 
     /// Adds its delivery to a rate sample (`tcp_rate_skb_delivered`).
     #[inline]
-    pub fn add_to(&self, tp: &mut TcpSock, sample: &mut Sample) {
+    pub(super) fn add_to(&self, tp: &mut TcpSock, sample: &mut Sample) {
         sample.on_delivered(tp, &self.stamp, self.sent(), self.was_retransmitted());
     }
 
@@ -99,13 +99,13 @@ impl Segment {
 
 /// Segments neither delivered nor lost, and retransmissions (`tcp_packets_in_flight`).
 #[inline]
-pub fn in_flight(tp: &TcpSock) -> u32 {
+pub(super) fn in_flight(tp: &TcpSock) -> u32 {
     (tp.packets_out + tp.retrans_out).saturating_sub(tp.sacked_out + tp.lost_out)
 }
 
 /// The queue. It holds the segment numbers `first()..end()`.
 #[derive(Debug)]
-pub struct RetransmitQueue {
+pub(super) struct RetransmitQueue {
     ring: Vec<Segment>,
     first: u64,
     end: u64,
@@ -122,7 +122,7 @@ pub struct RetransmitQueue {
 
 impl RetransmitQueue {
     /// An empty queue.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         RetransmitQueue {
             ring: vec![Segment::default(); 64],
             first: 0,
@@ -136,31 +136,31 @@ impl RetransmitQueue {
 
     /// Number of the oldest segment.
     #[inline]
-    pub fn first(&self) -> u64 {
+    pub(super) fn first(&self) -> u64 {
         self.first
     }
 
     /// One past the number of the newest segment.
     #[inline]
-    pub fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.end
     }
 
     /// Whether nothing is in flight.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.first == self.end
     }
 
     /// The oldest segment, if any.
     #[inline]
-    pub fn head(&self) -> Option<&Segment> {
+    pub(super) fn head(&self) -> Option<&Segment> {
         (!self.is_empty()).then(|| self.get(self.first))
     }
 
     /// The segment with this number, which must be in the queue.
     #[inline]
-    pub fn get(&self, number: u64) -> &Segment {
+    pub(super) fn get(&self, number: u64) -> &Segment {
         debug_assert!((self.first..self.end).contains(&number));
         &self.ring[number as usize & (self.ring.len() - 1)]
     }
@@ -175,7 +175,7 @@ impl RetransmitQueue {
 
     /// Adds a segment of `len` bytes that is sent for the first time, at `tx_us` microseconds.
     #[inline]
-    pub fn push(&mut self, tp: &mut TcpSock, seq: u64, len: u32, tx_us: u64) {
+    pub(super) fn push(&mut self, tp: &mut TcpSock, seq: u64, len: u32, tx_us: u64) {
         if (self.end - self.first) as usize == self.ring.len() {
             self.grow();
         }
@@ -195,7 +195,7 @@ impl RetransmitQueue {
 
     /// Removes the oldest segment if it ends by `una`. Returns it with the marks that it had.
     #[inline]
-    pub fn pop_acknowledged(&mut self, tp: &mut TcpSock, una: u64) -> Option<Segment> {
+    pub(super) fn pop_acknowledged(&mut self, tp: &mut TcpSock, una: u64) -> Option<Segment> {
         let segment = *self.head()?;
         if segment.end() > una {
             return None;
@@ -218,7 +218,7 @@ impl RetransmitQueue {
     }
 
     /// Number of the first segment that ends after `seq`; `end()` if there is none.
-    pub fn find(&self, seq: u64) -> u64 {
+    pub(super) fn find(&self, seq: u64) -> u64 {
         let (mut low, mut high) = (self.first, self.end);
         while low < high {
             let middle = low + (high - low) / 2;

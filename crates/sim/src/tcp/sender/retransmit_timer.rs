@@ -6,11 +6,11 @@ use super::clock::Clock;
 use crate::agenda::NEVER;
 
 /// `TCP_TIMEOUT_MIN_US`: slack added to timeouts that may be shorter than a jiffy or two.
-pub const TIMEOUT_MIN_US: u64 = 2_000;
+pub(super) const TIMEOUT_MIN_US: u64 = 2_000;
 
 /// What the timer is used for (`icsk_pending`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimerUse {
+pub(super) enum TimerUse {
     /// Nothing is due.
     Idle,
     /// Retransmission timeout.
@@ -23,7 +23,7 @@ pub enum TimerUse {
 
 /// The retransmission timer; there is only one.
 #[derive(Debug)]
-pub struct RetransmitTimer {
+pub(super) struct RetransmitTimer {
     pending: TimerUse,
     /// The timeout set while the current event is handled, if any; see [`RetransmitTimer::set`].
     after: Option<Duration>,
@@ -32,7 +32,7 @@ pub struct RetransmitTimer {
 
 impl RetransmitTimer {
     /// A timer that is not set.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         RetransmitTimer {
             pending: TimerUse::Idle,
             after: None,
@@ -42,32 +42,32 @@ impl RetransmitTimer {
 
     /// When it expires; `NEVER` if it is not set.
     #[inline]
-    pub fn due(&self) -> Time {
+    pub(super) fn due(&self) -> Time {
         self.due
     }
 
     /// What it is used for.
     #[inline]
-    pub fn pending(&self) -> TimerUse {
+    pub(super) fn pending(&self) -> TimerUse {
         self.pending
     }
 
     /// Sets the timer to expire after this time, rounded up to whole jiffies. An event may set it
     /// several times and the last call counts, so it starts only when the event has been handled.
     #[inline]
-    pub fn set(&mut self, pending: TimerUse, after: Duration) {
+    pub(super) fn set(&mut self, pending: TimerUse, after: Duration) {
         self.pending = pending;
         self.after = Some(after);
     }
 
     /// Stops the timer.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         *self = RetransmitTimer::new();
     }
 
     /// Starts the timer if this event has set it.
     #[inline]
-    pub fn start(&mut self, clock: &Clock) {
+    pub(super) fn start(&mut self, clock: &Clock) {
         if let Some(after) = self.after.take() {
             self.due = clock.expiry(after);
         }
@@ -75,7 +75,7 @@ impl RetransmitTimer {
 
     /// The timer has expired. Returns its use, which stays pending unless it is the timeout
     /// (`tcp_write_timer_handler`).
-    pub fn expire(&mut self) -> TimerUse {
+    pub(super) fn expire(&mut self) -> TimerUse {
         let expired = self.pending;
         self.due = NEVER;
         if expired == TimerUse::Retransmit {
@@ -85,7 +85,7 @@ impl RetransmitTimer {
     }
 
     /// A probe has been sent, and the timeout counts from now.
-    pub fn end_probe(&mut self) {
+    pub(super) fn end_probe(&mut self) {
         self.pending = TimerUse::Idle;
     }
 }

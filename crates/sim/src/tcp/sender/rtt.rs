@@ -13,64 +13,62 @@ const RTO_MIN_US: u32 = RTO_MIN.as_micros() as u32;
 const RTO_MAX: Duration = Duration::from_secs(120);
 /// `tcp_min_rtt_wlen`, microseconds.
 const MIN_WINDOW_US: u64 = 300_000_000;
+/// The largest round-trip time that the kernel's `srtt_us` can hold, which counts eighths in 32 bits:
+/// 537 s. Longer ones count as that. They change no timeout, which is [`RTO_MAX`] well before.
+const SRTT_MAX_US: u64 = (u32::MAX >> 3) as u64;
 
 /// The estimator. The values that a congestion control may read are kept in the [`TcpSock`].
-#[derive(Debug)]
-pub struct RttEstimator {
+#[derive(Debug, Default)]
+pub(crate) struct RttEstimator {
     mdev_max_us: u32,
     /// Sequence number that ends the round trip over which the maximum deviation is taken.
     round_end: u64,
     minimum: WindowedMin,
     rto: Duration,
-    sample_us: u32,
-    least_us: u32,
+    sample_us: u64,
+    least_us: u64,
     samples: u64,
     sum_us: u64,
 }
 
 impl RttEstimator {
     /// An estimator without samples; `rto` is the timeout until the first one.
-    pub fn new(rto: Duration) -> Self {
+    pub(crate) fn new(rto: Duration) -> Self {
         RttEstimator {
-            mdev_max_us: 0,
-            round_end: 0,
-            minimum: WindowedMin::default(),
             rto,
-            sample_us: 0,
-            least_us: u32::MAX,
-            samples: 0,
-            sum_us: 0,
+            least_us: u64::MAX,
+            ..RttEstimator::default()
         }
     }
 
     /// Retransmission timeout, back-off included.
     #[inline]
-    pub fn rto(&self) -> Duration {
+    pub(crate) fn rto(&self) -> Duration {
         self.rto
     }
 
     /// Latest sample, microseconds; 0 before the first.
-    pub fn sample_us(&self) -> u32 {
+    pub(crate) fn sample_us(&self) -> u64 {
         self.sample_us
     }
 
-    /// Smallest sample of the whole connection, microseconds; `u32::MAX` before the first.
-    pub fn least_us(&self) -> u32 {
-        self.least_us
+    /// Smallest sample of the whole connection, microseconds, if there is any.
+    pub(crate) fn least_us(&self) -> Option<u64> {
+        (self.least_us < u64::MAX).then_some(self.least_us)
     }
 
     /// Number of samples since the statistics were last reset.
-    pub fn samples(&self) -> u64 {
+    pub(crate) fn samples(&self) -> u64 {
         self.samples
     }
 
     /// Sum of those samples, microseconds.
-    pub fn sum_us(&self) -> u64 {
+    pub(crate) fn sum_us(&self) -> u64 {
         self.sum_us
     }
 
     /// Resets the number and the sum of the samples.
-    pub fn reset_statistics(&mut self) {
+    pub(crate) fn reset_statistics(&mut self) {
         self.samples = 0;
         self.sum_us = 0;
     }
@@ -78,18 +76,19 @@ impl RttEstimator {
     /// Adds a sample (`tcp_rtt_estimator`, `tcp_set_rto`). `una` and `nxt` are `snd_una` and
     /// `snd_nxt`.
     #[inline]
-    pub fn update(
+    pub(crate) fn update(
         &mut self,
         tp: &mut TcpSock,
         jiffies: &Jiffies,
-        sample_us: u32,
+        sample_us: u64,
         una: u64,
         nxt: u64,
     ) {
         self.sample_us = sample_us;
         self.least_us = self.least_us.min(sample_us);
         self.samples += 1;
-        self.sum_us += u64::from(sample_us);
+        self.sum_us += sample_us;
+        let sample_us = sample_us.min(SRTT_MAX_US) as u32;
         if tp.srtt_us == 0 {
             tp.srtt_us = (sample_us << 3).max(1);
             tp.mdev_us = sample_us << 1;
@@ -119,22 +118,21 @@ impl RttEstimator {
     }
 
     /// Doubles the timeout, up to [`RTO_MAX`].
-    pub fn back_off(&mut self) {
+    pub(crate) fn back_off(&mut self) {
         self.rto = (self.rto + self.rto).min(RTO_MAX);
     }
 
     /// Adds a sample to the windowed minimum (`tcp_update_rtt_min`).
     #[inline]
-    pub fn update_min(&mut self, tp: &mut TcpSock, rtt_us: u32) {
-        tp.rtt_min_us = self
-            .minimum
-            .update(tp.tcp_mstamp, rtt_us.max(1), MIN_WINDOW_US);
+    pub(crate) fn update_min(&mut self, tp: &mut TcpSock, rtt_us: u64) {
+        let rtt_us = rtt_us.clamp(1, SRTT_MAX_US) as u32;
+        tp.rtt_min_us = self.minimum.update(tp.tcp_mstamp, rtt_us, MIN_WINDOW_US);
     }
 
     #[inline]
     fn smooth(&mut self, tp: &mut TcpSock, sample_us: u32) {
         let mut error = sample_us as i32 - (tp.srtt_us >> 3) as i32;
-        tp.srtt_us = (tp.srtt_us as i32 + error).max(1) as u32;
+        tp.srtt_us = tp.srtt_us.saturating_add_signed(error).max(1);
         if error < 0 {
             error = -error - (tp.mdev_us >> 2) as i32;
             // A falling round-trip time must not raise the timeout much (Eifel).
@@ -232,6 +230,29 @@ mod tests {
         rtt.update(&mut tp, &milliseconds(), 48_000, 1448, 14_480);
         assert_eq!(tp.srtt_us >> 3, 41_000);
         assert_eq!(rtt.rto, Duration::from_millis(241));
+    }
+
+    #[test]
+    fn round_trips_of_minutes_and_hours_are_estimated_without_overflow() {
+        let minute_us = 60_000_000;
+        // 537 s is what the kernel's estimate can hold.
+        for (sample_us, smoothed_us) in [
+            (5 * minute_us, 300_000_000),
+            (8 * minute_us, 480_000_000),
+            (72 * minute_us, u32::MAX >> 3),
+        ] {
+            let mut tp = TcpSock::default();
+            let mut rtt = RttEstimator::new(RTO_INITIAL);
+            for round in 0..100 {
+                rtt.update_min(&mut tp, sample_us);
+                rtt.update(&mut tp, &milliseconds(), sample_us, round, round + 1);
+                assert_eq!(tp.srtt_us >> 3, smoothed_us, "{sample_us}");
+                assert_eq!(rtt.rto, RTO_MAX);
+            }
+            assert_eq!(tp.rtt_min_us, smoothed_us);
+            assert_eq!(rtt.least_us, sample_us);
+            assert_eq!(rtt.sum_us, 100 * sample_us);
+        }
     }
 
     #[test]

@@ -5,33 +5,7 @@ use fairwind_cc::native::ca_state;
 
 use super::Sender;
 use super::effects::{Effects, flag};
-use crate::packet::{MAX_SACK_BLOCKS, SackBlocks};
-
-/// The blocks of the latest selective acknowledgement, sorted (`recv_sack_cache`).
-#[derive(Debug, Default)]
-pub struct SackCache {
-    blocks: [(u64, u64); MAX_SACK_BLOCKS],
-    len: usize,
-}
-
-impl SackCache {
-    fn clear(&mut self) {
-        self.len = 0;
-    }
-
-    fn push(&mut self, block: (u64, u64)) {
-        self.blocks[self.len] = block;
-        self.len += 1;
-    }
-
-    fn blocks(&self) -> &[(u64, u64)] {
-        &self.blocks[..self.len]
-    }
-
-    fn sort(&mut self) {
-        self.blocks[..self.len].sort_unstable();
-    }
-}
+use crate::packet::SackBlocks;
 
 impl Sender {
     /// Marks what `sack` reports as delivered.
@@ -44,9 +18,9 @@ impl Sender {
     ) {
         if self.tp.sacked_out == 0 {
             self.queue.forget_highest_sacked();
-            self.sack_cache.clear();
+            self.sack_cache = SackBlocks::default();
         }
-        let mut blocks = SackCache::default();
+        let mut blocks = SackBlocks::default();
         for (index, block) in sack.iter().enumerate() {
             if index == 0 && sack.duplicate_first {
                 if self.note_duplicate(block.start, block.end, ack, prior_una, effects) {
@@ -58,12 +32,12 @@ impl Sender {
             }
             let una = self.sequence.una();
             if block.end > una && block.end <= self.sequence.nxt() {
-                blocks.push((block.start.max(una), block.end));
+                blocks.push(block.start.max(una)..block.end);
             }
         }
         blocks.sort();
-        for &(start, end) in blocks.blocks() {
-            self.tag_new_part(start, end, effects);
+        for block in blocks.iter() {
+            self.tag_new_part(block.start, block.end, effects);
         }
         self.sack_cache = blocks;
         if let Some(low) = effects.reordered()
@@ -85,9 +59,11 @@ impl Sender {
     ) -> bool {
         let segments = (end - start).div_ceil(u64::from(self.tp.mss_cache)).max(1);
         let of_probe = self.probe.note_duplicate(segments, end);
-        let retransmits = self.counters.statistics().retransmits;
-        if !self.loss.note_duplicates(segments, of_probe, retransmits) {
+        if !self.counters.count_duplicates(segments) {
             return false;
+        }
+        if self.reordering.is_seen() && !of_probe {
+            self.rack.note_duplicate();
         }
         self.tp.delivered = self.tp.delivered.wrapping_add(segments as u32);
         if end > ack {
@@ -119,15 +95,15 @@ impl Sender {
     /// Tags the part of a block that the previous acknowledgement did not report.
     fn tag_new_part(&mut self, start: u64, end: u64, effects: &mut Effects) {
         let mut from = start;
-        for index in 0..self.sack_cache.len {
-            let (known_start, known_end) = self.sack_cache.blocks[index];
-            if known_end <= from || known_start >= end {
+        let cache = self.sack_cache;
+        for known in cache.iter() {
+            if known.end <= from || known.start >= end {
                 continue;
             }
-            if known_start > from {
-                self.tag_range(from, known_start.min(end), effects);
+            if known.start > from {
+                self.tag_range(from, known.start.min(end), effects);
             }
-            from = from.max(known_end);
+            from = from.max(known.end);
         }
         if from < end {
             self.tag_range(from, end, effects);
@@ -154,7 +130,7 @@ impl Sender {
     fn tag_one(&mut self, number: u64, effects: &mut Effects) {
         let segment = self.queue.get(number);
         effects.add(flag::DATA_SACKED);
-        self.loss.on_delivered(&self.tp, segment);
+        self.rack.advance(&self.tp, segment);
         if !segment.was_retransmitted() {
             if self.queue.is_below_highest_sacked(number) {
                 effects.note_reordered(segment);
@@ -172,6 +148,6 @@ impl Sender {
     pub(super) fn note_reordering(&mut self, low: u64) {
         let una = self.sequence.una();
         let highest = self.queue.highest_sacked_seq(&self.tp, una);
-        self.loss.note_reordering(&self.tp, low, highest);
+        self.reordering.note(&self.tp, low, highest);
     }
 }

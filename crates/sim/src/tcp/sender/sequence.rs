@@ -7,8 +7,8 @@ use fairwind_cc::native::TcpSock;
 const UNLIMITED: u64 = u64::MAX / 4;
 
 /// What has been acknowledged, sent and written, and what the receiver and the buffer allow.
-#[derive(Debug)]
-pub struct SendSequence {
+#[derive(Debug, Default)]
+pub(super) struct SendSequence {
     una: u64,
     nxt: u64,
     /// One past the last byte that the application has written.
@@ -21,30 +21,27 @@ pub struct SendSequence {
 
 impl SendSequence {
     /// Nothing written yet, and no window.
-    pub fn new(send_buffer: u64) -> Self {
+    pub(super) fn new(send_buffer: u64) -> Self {
         SendSequence {
-            una: 0,
-            nxt: 0,
-            write_seq: 0,
             send_buffer,
-            window_end: 0,
+            ..SendSequence::default()
         }
     }
 
     /// First byte not acknowledged (`snd_una`).
     #[inline]
-    pub fn una(&self) -> u64 {
+    pub(super) fn una(&self) -> u64 {
         self.una
     }
 
     /// Next byte to send (`snd_nxt`).
     #[inline]
-    pub fn nxt(&self) -> u64 {
+    pub(super) fn nxt(&self) -> u64 {
         self.nxt
     }
 
     /// The application writes `bytes`, or without limit if `None`.
-    pub fn write(&mut self, bytes: Option<u64>) {
+    pub(super) fn write(&mut self, bytes: Option<u64>) {
         self.write_seq = match bytes {
             Some(bytes) => self.write_seq + bytes,
             None => UNLIMITED,
@@ -52,46 +49,46 @@ impl SendSequence {
     }
 
     /// Discards what has not been sent.
-    pub fn discard_unsent(&mut self) {
+    pub(super) fn discard_unsent(&mut self) {
         self.write_seq = self.nxt;
     }
 
     /// One past the last byte written that the send buffer holds.
     #[inline]
-    pub fn sendable_end(&self) -> u64 {
+    pub(super) fn sendable_end(&self) -> u64 {
         self.write_seq.min(self.una + self.send_buffer)
     }
 
     /// Whether there is data that has not been sent yet.
-    pub fn has_unsent(&self) -> bool {
+    pub(super) fn has_unsent(&self) -> bool {
         self.nxt < self.sendable_end()
     }
 
     /// Whether the send buffer holds all that has been written.
-    pub fn is_all_buffered(&self) -> bool {
+    pub(super) fn is_all_buffered(&self) -> bool {
         self.write_seq == self.sendable_end()
     }
 
     /// Whether the receiver's window allows `len` bytes more.
     #[inline]
-    pub fn fits_window(&self, len: u64) -> bool {
+    pub(super) fn fits_window(&self, len: u64) -> bool {
         self.nxt + len <= self.window_end
     }
 
     /// What the receiver's window allows beyond the bytes acknowledged, bytes.
-    pub fn receiver_window(&self) -> u64 {
+    pub(super) fn receiver_window(&self) -> u64 {
         self.window_end.saturating_sub(self.una)
     }
 
     /// `len` bytes have been sent for the first time.
     #[inline]
-    pub fn on_sent(&mut self, tp: &mut TcpSock, len: u32) {
+    pub(super) fn on_sent(&mut self, tp: &mut TcpSock, len: u32) {
         self.nxt += u64::from(len);
         tp.snd_nxt = self.nxt as u32;
     }
 
     /// The handshake has told the receiver's window, bytes.
-    pub fn open_window(&mut self, tp: &mut TcpSock, window: u32) {
+    pub(super) fn open_window(&mut self, tp: &mut TcpSock, window: u32) {
         self.window_end = u64::from(window);
         tp.snd_wnd = window;
     }
@@ -99,7 +96,7 @@ impl SendSequence {
     /// Takes the window of an acknowledgement of the bytes before `ack`, unless it is old. Returns
     /// whether it was taken (`tcp_ack_update_window`).
     #[inline]
-    pub fn update_window(&mut self, tp: &mut TcpSock, ack: u64, window: u32) -> bool {
+    pub(super) fn update_window(&mut self, tp: &mut TcpSock, ack: u64, window: u32) -> bool {
         let end = ack + u64::from(window);
         let newer = ack > self.una || end > self.window_end;
         if newer {
@@ -111,7 +108,7 @@ impl SendSequence {
 
     /// The bytes before `ack` have been acknowledged (`tcp_snd_una_update`).
     #[inline]
-    pub fn acknowledge(&mut self, tp: &mut TcpSock, ack: u64) {
+    pub(super) fn acknowledge(&mut self, tp: &mut TcpSock, ack: u64) {
         self.una = ack;
         tp.snd_una = ack as u32;
         tp.bytes_acked = ack;

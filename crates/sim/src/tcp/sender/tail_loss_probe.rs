@@ -8,8 +8,8 @@ use super::retransmit_timer::TIMEOUT_MIN_US;
 use crate::tcp::constants::{RTO_INITIAL, RTO_MIN};
 
 /// What the latest probe was, and what has come of it.
-#[derive(Debug)]
-pub struct TailLossProbe {
+#[derive(Debug, Default)]
+pub(super) struct TailLossProbe {
     /// `snd_nxt` when it was sent, while it is in flight (`tlp_high_seq`).
     high_seq: Option<u64>,
     /// It was a retransmission (`tlp_retrans`).
@@ -19,19 +19,10 @@ pub struct TailLossProbe {
 }
 
 impl TailLossProbe {
-    /// No probe yet.
-    pub fn new() -> Self {
-        TailLossProbe {
-            high_seq: None,
-            retransmitted: false,
-            duplicate: false,
-        }
-    }
-
     /// How long after the latest transmission it is sent, if the timeout is not due before
     /// (`tcp_schedule_loss_probe`).
     #[inline]
-    pub fn timeout(tp: &TcpSock) -> Duration {
+    pub(super) fn timeout(tp: &TcpSock) -> Duration {
         if tp.srtt_us == 0 {
             return RTO_INITIAL;
         }
@@ -45,35 +36,35 @@ impl TailLossProbe {
     }
 
     /// Whether one is in flight.
-    pub fn is_in_flight(&self) -> bool {
+    pub(super) fn is_in_flight(&self) -> bool {
         self.high_seq.is_some()
     }
 
     /// Whether one is in flight that is a retransmission.
-    pub fn is_retransmission_in_flight(&self) -> bool {
+    pub(super) fn is_retransmission_in_flight(&self) -> bool {
         self.high_seq.is_some() && self.retransmitted
     }
 
     /// One has been sent, and `snd_nxt` is `nxt` now.
-    pub fn on_sent(&mut self, nxt: u64, retransmitted: bool) {
+    pub(super) fn on_sent(&mut self, nxt: u64, retransmitted: bool) {
         self.high_seq = Some(nxt);
         self.retransmitted = retransmitted;
     }
 
     /// Whatever it was to find out is known.
-    pub fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.high_seq = None;
     }
 
     /// The next acknowledgement arrives.
     #[inline]
-    pub fn begin_ack(&mut self) {
+    pub(super) fn begin_ack(&mut self) {
         self.duplicate = false;
     }
 
     /// The acknowledgement reports `segments` segments as duplicates, of which the last ends at
     /// `end`. Returns whether it was the probe.
-    pub fn note_duplicate(&mut self, segments: u64, end: u64) -> bool {
+    pub(super) fn note_duplicate(&mut self, segments: u64, end: u64) -> bool {
         let of_probe = segments == 1 && self.high_seq == Some(end);
         self.duplicate |= of_probe;
         of_probe
@@ -82,7 +73,7 @@ impl TailLossProbe {
     /// Handles the acknowledgement of the bytes before `ack`. Returns whether it reveals a loss that
     /// the probe repaired and nothing else has detected (`tcp_process_tlp_ack`).
     #[inline]
-    pub fn reveals_loss(&mut self, ack: u64, effects: &Effects) -> bool {
+    pub(super) fn reveals_loss(&mut self, ack: u64, effects: &Effects) -> bool {
         let Some(high) = self.high_seq else {
             return false;
         };

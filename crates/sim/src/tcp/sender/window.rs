@@ -12,7 +12,7 @@ use crate::scenario::Stack;
 mod reduction;
 mod validation;
 
-pub use reduction::in_cwnd_reduction;
+pub(super) use reduction::in_cwnd_reduction;
 
 /// `sk_pacing_shift`: a burst is what the pacing rate sends in 1/1024 s.
 const PACING_SHIFT: u32 = 10;
@@ -21,7 +21,7 @@ const TSO_RTT_LOG: u32 = 9;
 
 /// The congestion control of a connection, and what to restore after a reduction.
 #[derive(Debug)]
-pub struct CongestionWindow {
+pub(super) struct CongestionWindow {
     control: &'static Control,
     stack: Stack,
     /// The threshold before the latest reduction, segments; 0 if it is not to be restored.
@@ -30,7 +30,7 @@ pub struct CongestionWindow {
 
 impl CongestionWindow {
     /// The initial window, under the control of `parameters`.
-    pub fn new(tp: &mut TcpSock, stack: Stack, parameters: &Parameters) -> Self {
+    pub(super) fn new(tp: &mut TcpSock, stack: Stack, parameters: &Parameters) -> Self {
         tp.snd_cwnd = stack.initial_cwnd();
         let control = parameters.control();
         control.init(tp, parameters);
@@ -42,12 +42,12 @@ impl CongestionWindow {
     }
 
     /// Whether this control is in charge already, with the same parameters.
-    pub fn is_under(&self, tp: &TcpSock, parameters: &Parameters) -> bool {
+    pub(super) fn is_under(&self, tp: &TcpSock, parameters: &Parameters) -> bool {
         self.control == parameters.control() && tp.parameters == *parameters.values()
     }
 
     /// Hands over to another control, or to other parameters (`tcp_set_congestion_control`).
-    pub fn switch_control(&mut self, tp: &mut TcpSock, parameters: &Parameters) {
+    pub(super) fn switch_control(&mut self, tp: &mut TcpSock, parameters: &Parameters) {
         self.control.release(tp);
         self.control = parameters.control();
         self.prior_ssthresh = 0;
@@ -56,19 +56,19 @@ impl CongestionWindow {
 
     /// Whether the control manages the window in all states by itself (`cong_control`).
     #[inline]
-    pub fn has_cong_control(&self) -> bool {
+    pub(super) fn has_cong_control(&self) -> bool {
         self.control.has_cong_control()
     }
 
     /// Changes the congestion state (`tcp_set_ca_state`).
-    pub fn set_state(&self, tp: &mut TcpSock, state: u8) {
+    pub(super) fn set_state(&self, tp: &mut TcpSock, state: u8) {
         self.control.set_state(tp, state);
         tp.icsk_ca_state = state;
     }
 
     /// A segment is about to be sent (`tcp_event_data_sent`).
     #[inline]
-    pub fn on_transmit(&self, tp: &mut TcpSock) {
+    pub(super) fn on_transmit(&self, tp: &mut TcpSock) {
         if in_flight(tp) == 0 {
             self.control.cwnd_event(tp, ca_event::TX_START);
         }
@@ -78,14 +78,20 @@ impl CongestionWindow {
     /// `packets` segments have left the queue, with `prior_delivered` delivered when the latest of
     /// them was sent. `rtt_us` is negative if unknown.
     #[inline]
-    pub fn on_acked(&self, tp: &mut TcpSock, packets: u32, rtt_us: i64, prior_delivered: u32) {
+    pub(super) fn on_acked(
+        &self,
+        tp: &mut TcpSock,
+        packets: u32,
+        rtt_us: i64,
+        prior_delivered: u32,
+    ) {
         if !self.control.has_pkts_acked() {
             return;
         }
         let delivered = tp.delivered.wrapping_sub(prior_delivered);
         let sample = AckSample {
             pkts_acked: packets,
-            rtt_us: rtt_us as i32,
+            rtt_us: i32::try_from(rtt_us).unwrap_or(i32::MAX),
             in_flight: tp.mss_cache.wrapping_mul(delivered),
         };
         self.control.pkts_acked(tp, &sample);
@@ -93,7 +99,7 @@ impl CongestionWindow {
 
     /// Lets a control with `cong_control` set window and pacing rate.
     #[inline]
-    pub fn control(&self, tp: &mut TcpSock, ack: u64, flags: u32, rate: &RateSample) {
+    pub(super) fn control(&self, tp: &mut TcpSock, ack: u64, flags: u32, rate: &RateSample) {
         self.control
             .cong_control(tp, ack as u32, flags as i32, rate);
         bound(tp);
@@ -102,7 +108,7 @@ impl CongestionWindow {
     /// Grows the window for `acked` segments, unless the control has `cong_control`
     /// (`tcp_cong_avoid`).
     #[inline]
-    pub fn avoid_congestion(&self, tp: &mut TcpSock, ack: u64, acked: u32) {
+    pub(super) fn avoid_congestion(&self, tp: &mut TcpSock, ack: u64, acked: u32) {
         if self.control.has_cong_control() {
             return;
         }
@@ -112,15 +118,20 @@ impl CongestionWindow {
     }
 
     /// The largest burst, segments: about a millisecond at the pacing rate, more on short paths
-    /// (`tcp_tso_autosize`).
-    pub fn burst_segments(&self, tp: &mut TcpSock) -> usize {
+    /// (`tcp_tso_autosize`). More than `wanted` is not needed.
+    pub(super) fn burst_segments(&self, tp: &mut TcpSock, wanted: usize) -> usize {
         let gso_max = u64::from(tp.sk_gso_max_size);
         let mut bytes = tp.sk_pacing_rate >> PACING_SHIFT;
         let nearness = tp.rtt_min_us >> TSO_RTT_LOG;
         if nearness < 32 {
             bytes = bytes.saturating_add(gso_max >> nearness);
         }
-        let segments = (bytes.min(gso_max) / u64::from(tp.mss_cache)) as u32;
+        let bytes = bytes.min(gso_max);
+        if bytes >= wanted as u64 * u64::from(tp.mss_cache) {
+            // As usual, and a division is slow.
+            return wanted;
+        }
+        let segments = (bytes / u64::from(tp.mss_cache)) as u32;
         segments.max(self.control.min_tso_segs(tp)) as usize
     }
 }

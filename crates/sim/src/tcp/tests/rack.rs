@@ -72,12 +72,12 @@ fn after_reordering_three_duplicates_wait_as_well() {
 fn the_degree_of_reordering_is_counted_in_segments() {
     // tcp_check_sack_reordering: segment 0 arrives after 1 to 4, so it is late by 5 - 0.
     let mut s = ten_in_flight();
-    s.sender.loss().reordering().see();
+    s.sender.reordering().see();
     s.at(ms(200)).sack(0, &[1..5]).sends([10, 11, 12, 13]);
     s.at(ms(201)).sack(0, &[1..5, 6..7]).sends([14]);
     s.at(ms(202)).sack(5, &[6..7]).sends([15, 16]);
     // From the start of segment 0 to the end of segment 6.
-    assert_eq!(s.sender.loss().reordering().degree(), 7);
+    assert_eq!(s.sender.reordering().degree(), 7);
 }
 
 #[test]
@@ -109,10 +109,10 @@ fn a_duplicate_report_widens_the_window_once_reordering_was_seen() {
     // RFC 8985, section 6.2, step 4; tcp_rack_update_reo_wnd: one step of min_rtt / 4 more.
     let mut s = recovery_at_202();
     s.at(ms(203)).echoing(ms(202)).ack(4).sends_nothing();
-    s.sender.loss().reordering().see();
+    s.sender.reordering().see();
     s.at(ms(204)).dsack(4, 0..1, &[]).sends([12, 13]);
     s.at(ms(300)).ack(11).sends(14..28);
-    assert_eq!(s.sender.loss().rack().window_steps(), 2);
+    assert_eq!(s.sender.rack().window_steps(), 2);
 }
 
 #[test]
@@ -121,9 +121,9 @@ fn a_duplicate_report_alone_is_not_reordering() {
     let mut s = recovery_at_202();
     s.at(ms(203)).echoing(ms(202)).ack(4).sends_nothing();
     s.at(ms(204)).dsack(4, 0..1, &[]).sends([12, 13]);
-    assert!(!s.sender.loss().reordering().is_seen());
+    assert!(!s.sender.reordering().is_seen());
     s.at(ms(300)).ack(11).sends(14..28);
-    assert_eq!(s.sender.loss().rack().window_steps(), 1);
+    assert_eq!(s.sender.rack().window_steps(), 1);
 }
 
 #[test]
@@ -144,5 +144,5 @@ fn a_late_original_says_nothing_about_its_retransmission() {
     let mut s = recovery_at_202();
     s.at(ms(310)).echoing(ms(100)).ack(4);
     s.forget_sent();
-    assert_eq!(s.sender.loss().rack().mstamp(), 1_100_000);
+    assert_eq!(s.sender.rack().mstamp(), 1_100_000);
 }

@@ -98,7 +98,7 @@ fn what_was_sent_within_the_latest_round_trip_is_not_taken_for_lost() {
     let mut s = Sending::established(&reno(), 100);
     s.write(5).sends(0..5);
     s.at(ms(302)).sends([4]);
-    s.sender.loss().rack().set_rtt_us(400_000);
+    s.sender.rack().set_rtt_us(400_000);
     s.at(ms(602)).sends([0]);
     assert_eq!(s.sender.tp().lost_out, 4);
     s.state(Loss).cwnd(2);

@@ -13,18 +13,18 @@ use crate::scenario::{Stack, TcpConfig};
 mod receiving;
 mod sending;
 
-pub use receiving::Receiving;
-pub use sending::Sending;
+pub(super) use receiving::Receiving;
+pub(super) use sending::Sending;
 
 /// Payload of a segment.
-pub const MSS: u64 = 1448;
+pub(super) const MSS: u64 = 1448;
 
-pub fn ms(millis: u64) -> Time {
+pub(super) fn ms(millis: u64) -> Time {
     Time::from_millis(millis)
 }
 
 /// The configuration of a connection of this stack with Linux's defaults.
-pub fn tcp(control: &str, stack: Stack) -> TcpConfig {
+pub(super) fn tcp(control: &str, stack: Stack) -> TcpConfig {
     let control = find(control).expect("a control of cc/");
     TcpConfig {
         stack,
@@ -40,15 +40,15 @@ pub fn tcp(control: &str, stack: Stack) -> TcpConfig {
     }
 }
 
-pub fn reno() -> TcpConfig {
+pub(super) fn reno() -> TcpConfig {
     tcp("reno", Stack::Linux)
 }
 
-pub fn classic() -> TcpConfig {
+pub(super) fn classic() -> TcpConfig {
     tcp("reno", Stack::Classic2005)
 }
 
-pub fn blank(kind: Kind) -> Packet {
+pub(super) fn blank(kind: Kind) -> Packet {
     Packet {
         seq: 0,
         connection: 0,
@@ -66,7 +66,7 @@ pub fn blank(kind: Kind) -> Packet {
 }
 
 /// With this fixed receive buffer, bytes.
-pub fn with_buffer(bytes: u64) -> TcpConfig {
+pub(super) fn with_buffer(bytes: u64) -> TcpConfig {
     TcpConfig {
         receive_buffer: Some(Bytes(bytes)),
         ..reno()

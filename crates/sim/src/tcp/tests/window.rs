@@ -3,6 +3,7 @@
 use super::script::*;
 use crate::packet::Packet;
 use crate::scenario::TcpConfig;
+use crate::tcp::receive_window::ReceiveWindow;
 use fairwind_path::units::Bytes;
 
 #[test]
@@ -165,6 +166,17 @@ fn the_buffer_grows_by_what_arrives_in_a_round_trip() {
     r.at(ms(179)).acks(40);
     r.at(ms(200)).data(40).answers_nothing();
     assert_eq!(r.receiver.buffer_bytes(), 1_367_836);
+}
+
+#[test]
+fn an_echo_from_before_a_pause_of_more_than_an_hour_is_no_round_trip() {
+    let mut window = ReceiveWindow::new(&reno());
+    // The host's clock was at 1000 ms when the run began.
+    window.measure_rtt(ms(50), 1000, true);
+    assert_eq!(window.rtt_us_shifted(), 8 * 50_000);
+    // 72 minutes are more microseconds than 32 bits hold, and tcp_rtt_tsopt_us takes 31.
+    window.measure_rtt(ms(72 * 60_000), 1001, true);
+    assert_eq!(window.rtt_us_shifted(), 8 * 50_000);
 }
 
 #[test]

@@ -8,7 +8,8 @@
 use fairwind_cc::native::{TcpSock, ca_state};
 use fairwind_path::units::Duration;
 
-use super::reordering::Reordering;
+use super::Reordering;
+use crate::scenario::Stack;
 use crate::tcp::sender::retransmit_queue::{RetransmitQueue, Segment};
 use crate::tcp::sender::retransmit_timer::TIMEOUT_MIN_US;
 
@@ -17,12 +18,12 @@ const RECOVERY_THRESHOLD: u8 = 16;
 
 /// RACK's state.
 #[derive(Debug)]
-pub struct Rack {
+pub(crate) struct Rack {
     /// The most recently sent of the delivered segments: when it was sent, microseconds, and its
     /// end (`rack.mstamp`, `rack.end_seq`).
     latest: (u64, u64),
     /// Round-trip time of the latest delivery, microseconds.
-    rtt_us: u32,
+    rtt_us: u64,
     /// Losses must be looked for again.
     advanced: bool,
     /// A duplicate has been reported since the reordering window was last adapted.
@@ -37,7 +38,7 @@ pub struct Rack {
 
 impl Rack {
     /// The state before the first delivery.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Rack {
             latest: (0, 0),
             rtt_us: 0,
@@ -49,16 +50,11 @@ impl Rack {
         }
     }
 
-    /// Round-trip time of the latest delivery, microseconds; 0 before the first.
-    pub fn rtt_us(&self) -> u32 {
-        self.rtt_us
-    }
-
     /// Records that a segment was delivered (`tcp_rack_advance`).
     #[inline]
-    pub fn advance(&mut self, tp: &TcpSock, segment: &Segment) {
-        let rtt_us = tp.tcp_mstamp.saturating_sub(segment.tx_us()) as u32;
-        if rtt_us < tp.rtt_min_us && segment.was_retransmitted() {
+    pub(in crate::tcp::sender) fn advance(&mut self, tp: &TcpSock, segment: &Segment) {
+        let rtt_us = tp.tcp_mstamp.saturating_sub(segment.tx_us());
+        if rtt_us < u64::from(tp.rtt_min_us) && segment.was_retransmitted() {
             // Faster than any round trip: the acknowledgement is for the original.
             return;
         }
@@ -70,18 +66,18 @@ impl Rack {
     }
 
     /// A duplicate that is not a probe has been reported, and reordering has been seen.
-    pub fn note_duplicate(&mut self) {
+    pub(crate) fn note_duplicate(&mut self) {
         self.duplicate_seen = true;
     }
 
     /// Losses must be looked for again at the next acknowledgement.
-    pub fn search_again(&mut self) {
+    pub(crate) fn search_again(&mut self) {
         self.advanced = true;
     }
 
     /// Adapts the reordering window to duplicate reports (`tcp_rack_update_reo_wnd`).
     #[inline]
-    pub fn adapt_window(&mut self, prior_delivered: u32, delivered: u32) {
+    pub(crate) fn adapt_window(&mut self, prior_delivered: u32, delivered: u32) {
         if prior_delivered == 0 {
             return;
         }
@@ -98,13 +94,14 @@ impl Rack {
         }
     }
 
-    /// Keeps a widened window for one recovery more.
-    pub fn persist(&mut self) {
+    /// Duplicate reports have shown a whole recovery to be unnecessary: keeps a widened window for one
+    /// recovery more.
+    pub(crate) fn persist(&mut self) {
         self.window_persist = (self.window_persist + 1).min(RECOVERY_THRESHOLD);
     }
 
-    /// Keeps it for one recovery fewer.
-    pub fn on_necessary_recovery(&mut self) {
+    /// A recovery was necessary: keeps it for one fewer.
+    pub(crate) fn on_necessary_recovery(&mut self) {
         self.window_persist = self.window_persist.saturating_sub(1);
     }
 
@@ -124,7 +121,7 @@ impl Rack {
 
     /// Looks for losses after an acknowledgement, if it has delivered anything. Returns when the
     /// reordering timer must expire, if it must be set (`tcp_rack_mark_lost`).
-    pub fn mark_lost(
+    pub(in crate::tcp::sender) fn mark_lost(
         &mut self,
         tp: &mut TcpSock,
         queue: &mut RetransmitQueue,
@@ -141,17 +138,39 @@ impl Rack {
     /// Marks segments that were sent long enough before something that has been delivered. Returns
     /// how long to wait for the others, microseconds; 0 if there is nothing to wait for
     /// (`tcp_rack_detect_loss`).
-    pub fn detect_loss(
+    pub(in crate::tcp::sender) fn detect_loss(
         &self,
         tp: &mut TcpSock,
         queue: &mut RetransmitQueue,
         reordering: &Reordering,
     ) -> u64 {
         let window_us = self.reordering_window_us(tp, reordering);
-        let patience_us = u64::from(self.rtt_us) + window_us;
+        let patience_us = self.rtt_us + window_us;
         let of_originals_us = self.detect_lost_originals(tp, queue, patience_us);
         let of_others_us = self.detect_lost_retransmissions(tp, queue, patience_us);
         of_originals_us.max(of_others_us)
+    }
+
+    /// Marks losses when the retransmission timer has expired: everything but, if losses are found
+    /// by time, what was sent within the latest round trip (`tcp_timeout_mark_lost`).
+    pub(in crate::tcp::sender) fn mark_lost_by_timeout(
+        &self,
+        tp: &mut TcpSock,
+        queue: &mut RetransmitQueue,
+        stack: Stack,
+    ) {
+        let spared_us = if stack.detects_losses_by_time() {
+            self.rtt_us
+        } else {
+            0
+        };
+        for number in queue.first()..queue.end() {
+            let waited_us = tp.tcp_mstamp.saturating_sub(queue.get(number).tx_us());
+            if number == queue.first() || waited_us >= spared_us {
+                queue.mark_lost(tp, number);
+            }
+        }
+        queue.rewind();
     }
 
     fn detect_lost_originals(
@@ -219,15 +238,15 @@ fn mark_or_wait(
 /// For the packet scripts.
 #[cfg(test)]
 impl Rack {
-    pub fn mstamp(&self) -> u64 {
+    pub(crate) fn mstamp(&self) -> u64 {
         self.latest.0
     }
 
-    pub fn window_steps(&self) -> u8 {
+    pub(crate) fn window_steps(&self) -> u8 {
         self.window_steps
     }
 
-    pub fn set_rtt_us(&mut self, rtt_us: u32) {
+    pub(crate) fn set_rtt_us(&mut self, rtt_us: u64) {
         self.rtt_us = rtt_us;
     }
 }

@@ -9,7 +9,7 @@ const MAX_REORDERING: u32 = 300;
 
 /// The reordering seen so far.
 #[derive(Debug)]
-pub struct Reordering {
+pub(crate) struct Reordering {
     /// How far beyond a hole data is delivered before the hole is a loss, segments (`reordering`).
     degree: u32,
     /// Any has been seen (`reord_seen`).
@@ -18,7 +18,7 @@ pub struct Reordering {
 
 impl Reordering {
     /// None seen.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Reordering {
             degree: DUPLICATE_THRESHOLD,
             seen: false,
@@ -27,17 +27,23 @@ impl Reordering {
 
     /// How far beyond a hole data is delivered before the hole is a loss, segments.
     #[inline]
-    pub fn degree(&self) -> u32 {
+    pub(crate) fn degree(&self) -> u32 {
         self.degree
     }
 
+    /// Whether more is expected than at first.
+    #[inline]
+    pub(crate) fn is_expected(&self) -> bool {
+        self.degree > DUPLICATE_THRESHOLD
+    }
+
     /// Whether any has been seen.
-    pub fn is_seen(&self) -> bool {
+    pub(crate) fn is_seen(&self) -> bool {
         self.seen
     }
 
-    /// Data from `low` on was delivered after bytes up to `highest`.
-    pub fn note(&mut self, tp: &TcpSock, low: u64, highest: u64) {
+    /// Data from `low` on was delivered late, and bytes up to `highest` before it.
+    pub(crate) fn note(&mut self, tp: &TcpSock, low: u64, highest: u64) {
         if low >= highest {
             return;
         }
@@ -46,13 +52,13 @@ impl Reordering {
         self.seen = true;
     }
 
-    /// Expects no more than at first.
-    pub fn reset(&mut self) {
+    /// Expects no more than at first, as a timeout followed duplicates.
+    pub(crate) fn reset(&mut self) {
         self.degree = self.degree.min(DUPLICATE_THRESHOLD);
     }
 
     #[cfg(test)]
-    pub fn see(&mut self) {
+    pub(crate) fn see(&mut self) {
         self.seen = true;
     }
 }

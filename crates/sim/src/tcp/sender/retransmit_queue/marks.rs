@@ -9,7 +9,7 @@ use crate::tcp::sender::rate::{RateStamp, Sample};
 impl RetransmitQueue {
     /// Marks a segment as acknowledged selectively and adds its delivery to a rate sample
     /// (`tcp_sacktag_one`).
-    pub fn mark_sacked(&mut self, tp: &mut TcpSock, number: u64, sample: &mut Sample) {
+    pub(crate) fn mark_sacked(&mut self, tp: &mut TcpSock, number: u64, sample: &mut Sample) {
         let segment = self.get_mut(number);
         // A retransmission of a segment not marked lost is considered still in flight.
         if segment.has(LOST) {
@@ -28,18 +28,18 @@ impl RetransmitQueue {
     }
 
     /// Forgets which segment was the highest, once none is acknowledged selectively any more.
-    pub fn forget_highest_sacked(&mut self) {
+    pub(crate) fn forget_highest_sacked(&mut self) {
         self.highest_sacked = None;
     }
 
     /// Whether a segment beyond this one has been acknowledged selectively.
-    pub fn is_below_highest_sacked(&self, number: u64) -> bool {
+    pub(crate) fn is_below_highest_sacked(&self, number: u64) -> bool {
         self.highest_sacked.is_some_and(|highest| number < highest)
     }
 
     /// One past the highest byte acknowledged selectively; `una` if there is none.
     #[inline]
-    pub fn highest_sacked_seq(&self, tp: &TcpSock, una: u64) -> u64 {
+    pub(crate) fn highest_sacked_seq(&self, tp: &TcpSock, una: u64) -> u64 {
         match self.highest_sacked {
             Some(number) if number >= self.first && tp.sacked_out > 0 => self.get(number).end(),
             _ => una,
@@ -48,13 +48,13 @@ impl RetransmitQueue {
 
     /// Number of segments from the oldest to the highest one acknowledged selectively, if there has
     /// been one (Linux 2.4's `fackets_out`).
-    pub fn fackets_out(&self) -> Option<u64> {
+    pub(crate) fn fackets_out(&self) -> Option<u64> {
         let highest = self.highest_sacked?;
         Some((highest + 1).saturating_sub(self.first))
     }
 
     /// Marks a segment lost (`tcp_mark_skb_lost`).
-    pub fn mark_lost(&mut self, tp: &mut TcpSock, number: u64) {
+    pub(crate) fn mark_lost(&mut self, tp: &mut TcpSock, number: u64) {
         let segment = self.get_mut(number);
         if segment.has(SACKED) {
             return;
@@ -74,13 +74,13 @@ impl RetransmitQueue {
     }
 
     /// The same for RACK, which then ignores the segment until it is sent again.
-    pub fn mark_lost_by_rack(&mut self, tp: &mut TcpSock, number: u64) {
+    pub(crate) fn mark_lost_by_rack(&mut self, tp: &mut TcpSock, number: u64) {
         self.mark_lost(tp, number);
         self.get_mut(number).marks |= RACK_LOST;
     }
 
     /// Removes all loss marks, and searches for losses begin anew.
-    pub fn unmark_lost(&mut self, tp: &mut TcpSock) {
+    pub(crate) fn unmark_lost(&mut self, tp: &mut TcpSock) {
         for number in self.first..self.end {
             self.get_mut(number).marks &= !LOST;
         }
@@ -90,51 +90,51 @@ impl RetransmitQueue {
     }
 
     /// Lets searches, for losses and for what to retransmit, begin at the oldest segment.
-    pub fn rewind(&mut self) {
+    pub(crate) fn rewind(&mut self) {
         self.retransmit_hint = self.first;
         self.loss_hint = self.first;
     }
 
     /// Number of the first segment that may be a first transmission to be found lost.
-    pub fn loss_hint(&mut self) -> u64 {
+    pub(crate) fn loss_hint(&mut self) -> u64 {
         self.loss_hint = self.loss_hint.max(self.first);
         self.loss_hint
     }
 
     /// Every first transmission below this number is delivered, lost or retransmitted.
-    pub fn set_loss_hint(&mut self, number: u64) {
+    pub(crate) fn set_loss_hint(&mut self, number: u64) {
         self.loss_hint = number;
     }
 
     /// Whether it is neither delivered nor lost, and no retransmission of it is in flight.
-    pub fn is_outstanding(&self, number: u64) -> bool {
+    pub(crate) fn is_outstanding(&self, number: u64) -> bool {
         !self.get(number).has(LOST | SACKED | RETRANSMITTED)
     }
 
     /// Number of the first segment that may wait for retransmission.
-    pub fn retransmit_hint(&self) -> u64 {
+    pub(crate) fn retransmit_hint(&self) -> u64 {
         self.retransmit_hint
     }
 
     /// No segment below this number waits for retransmission.
-    pub fn set_retransmit_hint(&mut self, number: u64) {
+    pub(crate) fn set_retransmit_hint(&mut self, number: u64) {
         self.retransmit_hint = number;
     }
 
     /// Whether it is lost and has not been sent again.
-    pub fn awaits_retransmission(&self, number: u64) -> bool {
+    pub(crate) fn awaits_retransmission(&self, number: u64) -> bool {
         let segment = self.get(number);
         segment.has(LOST) && !segment.has(SACKED | RETRANSMITTED)
     }
 
     /// Whether something has been retransmitted that may still be lost (`tcp_any_retrans_done`).
-    pub fn is_any_retransmitted(&self, tp: &TcpSock) -> bool {
+    pub(crate) fn is_any_retransmitted(&self, tp: &TcpSock) -> bool {
         tp.retrans_out > 0 || self.head().is_some_and(|head| head.has(EVER_RETRANSMITTED))
     }
 
     /// Records that a segment is sent again, at `tx_us` microseconds. Returns its first byte and its
     /// length.
-    pub fn resend(
+    pub(crate) fn resend(
         &mut self,
         tp: &mut TcpSock,
         number: u64,
@@ -154,7 +154,7 @@ impl RetransmitQueue {
 
     /// Counts a segment that was just sent again as retransmitted, which a probe is not. Returns
     /// when it was sent, microseconds.
-    pub fn mark_retransmitted(&mut self, tp: &mut TcpSock, number: u64) -> u64 {
+    pub(crate) fn mark_retransmitted(&mut self, tp: &mut TcpSock, number: u64) -> u64 {
         let segment = self.get_mut(number);
         segment.marks |= RETRANSMITTED;
         tp.retrans_out += 1;
@@ -162,7 +162,7 @@ impl RetransmitQueue {
     }
 
     /// The retransmission of the segment, if one is in flight, counts no longer.
-    pub fn unmark_retransmitted(&mut self, tp: &mut TcpSock, number: u64) {
+    pub(crate) fn unmark_retransmitted(&mut self, tp: &mut TcpSock, number: u64) {
         let segment = self.get_mut(number);
         if segment.has(RETRANSMITTED) {
             segment.marks &= !RETRANSMITTED;
@@ -173,7 +173,7 @@ impl RetransmitQueue {
     /// Checks that the counters agree with the marks, that the segments are those of the bytes
     /// `una..nxt`, and that the hint leaves nothing out.
     #[cfg(test)]
-    pub fn check(&self, tp: &TcpSock, una: u64, nxt: u64) {
+    pub(crate) fn check(&self, tp: &TcpSock, una: u64, nxt: u64) {
         let count = |marks| {
             let numbers = (self.first..self.end).filter(|&number| self.get(number).has(marks));
             numbers.count() as u32

@@ -5,7 +5,7 @@ use super::{LOST, RACK_LOST, RETRANSMITTED, RetransmitQueue, SACKED};
 
 /// One retransmission.
 #[derive(Clone, Copy, Debug)]
-pub struct Retransmission {
+pub(crate) struct Retransmission {
     number: u64,
     /// When it was sent, microseconds.
     tx_us: u64,
@@ -23,12 +23,12 @@ impl Retransmission {
     }
 
     /// Number of its segment.
-    pub fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
     /// `snd_nxt` when it was sent.
-    pub fn snd_nxt(&self) -> u64 {
+    pub(crate) fn snd_nxt(&self) -> u64 {
         self.snd_nxt
     }
 }
@@ -36,7 +36,7 @@ impl Retransmission {
 impl RetransmitQueue {
     /// The first retransmission, from index `at` on, that has not been acknowledged, considered lost
     /// or repeated; `at` becomes its index. Those before it are forgotten if they are the oldest.
-    pub fn unsettled_retransmission(&mut self, at: &mut usize) -> Option<Retransmission> {
+    pub(crate) fn unsettled_retransmission(&mut self, at: &mut usize) -> Option<Retransmission> {
         while let Some(&retransmission) = self.retransmissions.get(*at) {
             if !self.is_settled(retransmission) {
                 return Some(retransmission);
@@ -51,7 +51,7 @@ impl RetransmitQueue {
     }
 
     /// Forgets the oldest retransmission.
-    pub fn forget_oldest_retransmission(&mut self) {
+    pub(crate) fn forget_oldest_retransmission(&mut self) {
         self.retransmissions.pop_front();
     }
 

@@ -17,7 +17,7 @@ const MAX_BURST: u32 = 3;
 
 /// Whether the window is being reduced (`tcp_in_cwnd_reduction`).
 #[inline]
-pub fn in_cwnd_reduction(tp: &TcpSock) -> bool {
+pub(crate) fn in_cwnd_reduction(tp: &TcpSock) -> bool {
     matches!(tp.icsk_ca_state, ca_state::CWR | ca_state::RECOVERY)
 }
 
@@ -33,18 +33,18 @@ pub(super) fn current_ssthresh(tp: &TcpSock) -> u32 {
 
 impl CongestionWindow {
     /// Keeps the threshold for an undo of the reduction that is about to begin.
-    pub fn keep_ssthresh(&mut self, tp: &TcpSock) {
+    pub(crate) fn keep_ssthresh(&mut self, tp: &TcpSock) {
         self.prior_ssthresh = current_ssthresh(tp);
     }
 
     /// An undo is to restore nothing.
-    pub fn forget_ssthresh(&mut self) {
+    pub(crate) fn forget_ssthresh(&mut self) {
         self.prior_ssthresh = 0;
     }
 
     /// Asks the control for a threshold, towards which the window will be reduced
     /// (`tcp_init_cwnd_reduction`).
-    pub fn begin_reduction(&self, tp: &mut TcpSock) {
+    pub(crate) fn begin_reduction(&self, tp: &mut TcpSock) {
         tp.snd_cwnd_cnt = 0;
         tp.prior_cwnd = tp.snd_cwnd;
         tp.prr_delivered = 0;
@@ -54,7 +54,7 @@ impl CongestionWindow {
 
     /// Sets the window during a reduction (`tcp_cwnd_reduction`). The acknowledgement has delivered
     /// `delivered` segments and shown `newly_lost` to be lost; `advanced`: it moved `snd_una`.
-    pub fn reduce(&self, tp: &mut TcpSock, delivered: u32, newly_lost: u32, advanced: bool) {
+    pub(crate) fn reduce(&self, tp: &mut TcpSock, delivered: u32, newly_lost: u32, advanced: bool) {
         if !self.stack.reduces_proportionally() {
             halve_rate(tp);
             return;
@@ -85,7 +85,7 @@ impl CongestionWindow {
 
     /// `count` segments have been sent, of what the reduction allows.
     #[inline]
-    pub fn on_sent(&self, tp: &mut TcpSock, count: u32) {
+    pub(crate) fn on_sent(&self, tp: &mut TcpSock, count: u32) {
         if in_cwnd_reduction(tp) {
             tp.prr_out += count;
         }
@@ -93,7 +93,7 @@ impl CongestionWindow {
 
     /// Ends a reduction, at the threshold unless it has been `undone` (`tcp_end_cwnd_reduction`;
     /// `tcp_complete_cwr` in Linux 2.4).
-    pub fn end_reduction(&self, tp: &mut TcpSock, undone: bool) {
+    pub(crate) fn end_reduction(&self, tp: &mut TcpSock, undone: bool) {
         if self.control.has_cong_control() {
             return;
         }
@@ -111,7 +111,7 @@ impl CongestionWindow {
     }
 
     /// Lowers the threshold as a retransmission timeout begins an episode (`tcp_enter_loss`).
-    pub fn lower_ssthresh(&mut self, tp: &mut TcpSock) {
+    pub(crate) fn lower_ssthresh(&mut self, tp: &mut TcpSock) {
         self.keep_ssthresh(tp);
         tp.prior_cwnd = tp.snd_cwnd;
         tp.snd_ssthresh = self.control.ssthresh(tp);
@@ -119,14 +119,14 @@ impl CongestionWindow {
     }
 
     /// Lowers the window after a retransmission timeout.
-    pub fn collapse(&self, tp: &mut TcpSock) {
+    pub(crate) fn collapse(&self, tp: &mut TcpSock) {
         tp.snd_cwnd = self.stack.cwnd_after_timeout(in_flight(tp));
         tp.snd_cwnd_cnt = 0;
         tp.snd_cwnd_stamp = tp.jiffies;
     }
 
     /// Restores window and threshold, as the reduction was unnecessary (`tcp_undo_cwnd_reduction`).
-    pub fn undo_reduction(&self, tp: &mut TcpSock) {
+    pub(crate) fn undo_reduction(&self, tp: &mut TcpSock) {
         if self.prior_ssthresh != 0 {
             tp.snd_cwnd = self.control.undo_cwnd(tp);
             tp.snd_ssthresh = tp.snd_ssthresh.max(self.prior_ssthresh);
@@ -135,7 +135,7 @@ impl CongestionWindow {
     }
 
     /// Linux 2.4's guard against bursts while data is out of order (`tcp_moderate_cwnd`).
-    pub fn moderate(&self, tp: &mut TcpSock) {
+    pub(crate) fn moderate(&self, tp: &mut TcpSock) {
         if self.stack.moderates_cwnd() {
             let most = in_flight(tp) + MAX_BURST;
             tp.snd_cwnd = tp.snd_cwnd.min(most);

@@ -8,7 +8,7 @@ use super::reduction::current_ssthresh;
 
 impl CongestionWindow {
     /// Halves the window for each timeout of `rto` jiffies for which nothing was sent.
-    pub fn restart_after_idle(&self, tp: &mut TcpSock, rto: u64) {
+    pub(crate) fn restart_after_idle(&self, tp: &mut TcpSock, rto: u64) {
         if tp.packets_out > 0 || self.control.has_cong_control() {
             return;
         }
@@ -36,7 +36,7 @@ impl CongestionWindow {
 
     /// Notes how far the window is used. Returns whether it is used fully (`tcp_cwnd_validate`).
     #[inline]
-    pub fn note_use(&self, tp: &mut TcpSock, cwnd_limited: bool) -> bool {
+    pub(crate) fn note_use(&self, tp: &mut TcpSock, cwnd_limited: bool) -> bool {
         let usage_over = tp.snd_una.wrapping_sub(tp.cwnd_usage_seq) as i32 >= 0;
         if usage_over
             || cwnd_limited
@@ -61,7 +61,7 @@ impl CongestionWindow {
     /// Shrinks a window that has not been used fully for a timeout, of `rto` jiffies, half way to
     /// its use, if it is the application that uses no more (`tcp_cwnd_application_limited`).
     #[inline]
-    pub fn shrink_unused(&self, tp: &mut TcpSock, rto: u64, application_limited: bool) {
+    pub(crate) fn shrink_unused(&self, tp: &mut TcpSock, rto: u64, application_limited: bool) {
         let unused = tp.jiffies.wrapping_sub(tp.snd_cwnd_stamp);
         if unused < rto as u32 || self.control.has_cong_control() {
             return;

@@ -10,7 +10,7 @@ use crate::scenario::TcpConfig;
 use crate::tcp::{Receiver, Reply, milliseconds};
 
 /// A receiver; the script is its peer.
-pub struct Receiving {
+pub(crate) struct Receiving {
     pub receiver: Receiver,
     now: Time,
     /// Age of the time stamps that arriving segments echo.
@@ -24,11 +24,11 @@ pub struct Receiving {
 
 impl Receiving {
     /// The SYN is answered at time 0; the round-trip time is 100 ms.
-    pub fn established(config: &TcpConfig) -> Self {
+    pub(crate) fn established(config: &TcpConfig) -> Self {
         Self::with_rtt(config, 100)
     }
 
-    pub fn with_rtt(config: &TcpConfig, rtt_ms: u64) -> Self {
+    pub(crate) fn with_rtt(config: &TcpConfig, rtt_ms: u64) -> Self {
         let mut receiver = Receiver::new(config);
         receiver.on_syn(Time::ZERO, &blank(Kind::Syn));
         Receiving {
@@ -41,7 +41,7 @@ impl Receiving {
         }
     }
 
-    pub fn at(&mut self, time: Time) -> &mut Self {
+    pub(crate) fn at(&mut self, time: Time) -> &mut Self {
         assert!(time >= self.now, "scripts go forward");
         self.no_leftovers();
         while self.receiver.due() <= time {
@@ -57,25 +57,25 @@ impl Receiving {
     }
 
     /// A full segment arrives.
-    pub fn data(&mut self, segment: u64) -> &mut Self {
+    pub(crate) fn data(&mut self, segment: u64) -> &mut Self {
         self.bytes(segment * MSS, MSS as u32)
     }
 
     /// A full segment with PSH arrives.
-    pub fn pushed(&mut self, segment: u64) -> &mut Self {
+    pub(crate) fn pushed(&mut self, segment: u64) -> &mut Self {
         self.push = true;
         self.data(segment);
         self.push = false;
         self
     }
 
-    pub fn bytes(&mut self, seq: u64, len: u32) -> &mut Self {
+    pub(crate) fn bytes(&mut self, seq: u64, len: u32) -> &mut Self {
         let sent = self.now - self.one_way;
         self.stamped(seq, len, sent)
     }
 
     /// A full segment arrives that was sent at `sent`.
-    pub fn data_sent_at(&mut self, segment: u64, sent: Time) -> &mut Self {
+    pub(crate) fn data_sent_at(&mut self, segment: u64, sent: Time) -> &mut Self {
         self.stamped(segment * MSS, MSS as u32, sent)
     }
 
@@ -111,12 +111,12 @@ impl Receiving {
     }
 
     /// Asserts that an acknowledgement of the first `segments` segments leaves now, without blocks.
-    pub fn acks(&mut self, segments: u64) -> Reply {
+    pub(crate) fn acks(&mut self, segments: u64) -> Reply {
         self.sacks(segments, &[])
     }
 
     /// Asserts the same with these selective blocks, in this order.
-    pub fn sacks(&mut self, segments: u64, blocks: &[Range<u64>]) -> Reply {
+    pub(crate) fn sacks(&mut self, segments: u64, blocks: &[Range<u64>]) -> Reply {
         let reply = self.take_answer();
         assert_eq!(reply.packet.seq, segments * MSS, "at {:?}", self.now);
         let sent: Vec<_> = reply
@@ -128,19 +128,19 @@ impl Receiving {
         reply
     }
 
-    pub fn answers_nothing(&mut self) -> &mut Self {
+    pub(crate) fn answers_nothing(&mut self) -> &mut Self {
         self.no_leftovers();
         self
     }
 
     /// The acknowledgement that leaves now, if any.
-    pub fn answer(&mut self) -> Option<Reply> {
+    pub(crate) fn answer(&mut self) -> Option<Reply> {
         (!self.answers.is_empty()).then(|| self.take_answer())
     }
 
     /// Segments from 0 on arrive, one per millisecond, until the receiver no longer acknowledges
     /// each one. Ends with no acknowledgement pending and returns the number of the next segment.
-    pub fn past_quick_acks(&mut self) -> u64 {
+    pub(crate) fn past_quick_acks(&mut self) -> u64 {
         let mut next = 0;
         self.at(self.now.max(Time::ZERO + self.rtt));
         loop {
@@ -156,7 +156,7 @@ impl Receiving {
         next + 1
     }
 
-    pub fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         self.now
     }
 }

@@ -14,7 +14,7 @@ use crate::scenario::TcpConfig;
 use crate::tcp::{Sender, milliseconds};
 
 /// A sender; the script is its peer.
-pub struct Sending {
+pub(crate) struct Sending {
     pub sender: Sender,
     now: Time,
     window: u64,
@@ -28,7 +28,7 @@ pub struct Sending {
 
 impl Sending {
     /// A sender that is not open yet.
-    pub fn new(config: &TcpConfig) -> Self {
+    pub(crate) fn new(config: &TcpConfig) -> Self {
         Sending {
             sender: Sender::new(Time::ZERO, config, 0, 0),
             now: Time::ZERO,
@@ -41,7 +41,7 @@ impl Sending {
     }
 
     /// Opened at 0; the SYN-ACK arrives after `rtt_ms`, and nothing has been written yet.
-    pub fn established(config: &TcpConfig, rtt_ms: u64) -> Self {
+    pub(crate) fn established(config: &TcpConfig, rtt_ms: u64) -> Self {
         let mut script = Sending::new(config);
         script.open().sends_syn();
         script.at(ms(rtt_ms)).syn_ack(ms(0));
@@ -49,19 +49,19 @@ impl Sending {
     }
 
     /// The same after 100 ms, with this window in the SYN-ACK and afterwards.
-    pub fn with_first_window(bytes: u64) -> Self {
+    pub(crate) fn with_first_window(bytes: u64) -> Self {
         let mut script = Sending::new(&reno());
         script.open().sends_syn().with_window(bytes);
         script.at(ms(100)).syn_ack(ms(0));
         script
     }
 
-    pub fn open(&mut self) -> &mut Self {
+    pub(crate) fn open(&mut self) -> &mut Self {
         self.step(|sender, now, out| sender.open(now, out))
     }
 
     /// The SYN-ACK for the SYN sent at `syn` arrives.
-    pub fn syn_ack(&mut self, syn: Time) -> &mut Self {
+    pub(crate) fn syn_ack(&mut self, syn: Time) -> &mut Self {
         let packet = Packet {
             window: self.window.min(65_535) as u32,
             ts_val: milliseconds(self.now),
@@ -72,27 +72,27 @@ impl Sending {
     }
 
     /// The application writes this many full segments.
-    pub fn write(&mut self, segments: u64) -> &mut Self {
+    pub(crate) fn write(&mut self, segments: u64) -> &mut Self {
         self.write_bytes(segments * MSS)
     }
 
-    pub fn write_bytes(&mut self, bytes: u64) -> &mut Self {
+    pub(crate) fn write_bytes(&mut self, bytes: u64) -> &mut Self {
         self.step(|sender, now, out| sender.write(now, Some(bytes), out))
     }
 
-    pub fn write_without_end(&mut self) -> &mut Self {
+    pub(crate) fn write_without_end(&mut self) -> &mut Self {
         self.step(|sender, now, out| sender.write(now, None, out))
     }
 
     /// The application asks for another congestion control, with its default parameters.
-    pub fn switch_control(&mut self, name: &str) -> &mut Self {
+    pub(crate) fn switch_control(&mut self, name: &str) -> &mut Self {
         let parameters = find(name).expect("a control of cc/").default_parameters();
         self.sender.switch_control(self.now, &parameters);
         self
     }
 
     /// Time passes; timers that are due by then expire.
-    pub fn at(&mut self, time: Time) -> &mut Self {
+    pub(crate) fn at(&mut self, time: Time) -> &mut Self {
         assert!(time >= self.now, "scripts go forward");
         self.no_leftovers();
         while self.sender.due() <= time {
@@ -107,36 +107,36 @@ impl Sending {
     }
 
     /// Sets the receiver's window from now on, bytes.
-    pub fn with_window(&mut self, bytes: u64) -> &mut Self {
+    pub(crate) fn with_window(&mut self, bytes: u64) -> &mut Self {
         self.window = bytes;
         self
     }
 
     /// The next acknowledgement echoes a time stamp of this time.
-    pub fn echoing(&mut self, time: Time) -> &mut Self {
+    pub(crate) fn echoing(&mut self, time: Time) -> &mut Self {
         self.echo = Some(milliseconds(time));
         self
     }
 
     /// Acknowledges the first `segments` segments.
-    pub fn ack(&mut self, segments: u64) -> &mut Self {
+    pub(crate) fn ack(&mut self, segments: u64) -> &mut Self {
         self.sack(segments, &[])
     }
 
     /// Acknowledges the first `segments` segments, and those of `beyond` selectively.
-    pub fn sack(&mut self, segments: u64, beyond: &[Range<u64>]) -> &mut Self {
+    pub(crate) fn sack(&mut self, segments: u64, beyond: &[Range<u64>]) -> &mut Self {
         self.acknowledge(segments, None, beyond)
     }
 
     /// Acknowledges the first `segments` segments, and these bytes selectively.
-    pub fn sack_bytes(&mut self, segments: u64, bytes: Range<u64>) -> &mut Self {
+    pub(crate) fn sack_bytes(&mut self, segments: u64, bytes: Range<u64>) -> &mut Self {
         let mut sack = SackBlocks::default();
         sack.push(bytes);
         self.acknowledge_bytes(segments * MSS, sack)
     }
 
     /// Acknowledges the first `bytes` bytes.
-    pub fn ack_bytes(&mut self, bytes: u64) -> &mut Self {
+    pub(crate) fn ack_bytes(&mut self, bytes: u64) -> &mut Self {
         self.acknowledge_bytes(bytes, SackBlocks::default())
     }
 
@@ -152,7 +152,12 @@ impl Sending {
     }
 
     /// Like `sack`, and reports the segments of `twice` as received twice (RFC 2883).
-    pub fn dsack(&mut self, segments: u64, twice: Range<u64>, beyond: &[Range<u64>]) -> &mut Self {
+    pub(crate) fn dsack(
+        &mut self,
+        segments: u64,
+        twice: Range<u64>,
+        beyond: &[Range<u64>],
+    ) -> &mut Self {
         self.acknowledge(segments, Some(twice), beyond)
     }
 
@@ -219,14 +224,14 @@ impl Sending {
         sent.into_iter().map(|(_, packet)| packet).collect()
     }
 
-    pub fn sends_syn(&mut self) -> &mut Self {
+    pub(crate) fn sends_syn(&mut self) -> &mut Self {
         let kinds: Vec<_> = self.take_sent().iter().map(|packet| packet.kind).collect();
         assert_eq!(kinds, [Kind::Syn], "at {:?}", self.now);
         self
     }
 
     /// Asserts that these full segments leave now, and no others.
-    pub fn sends(&mut self, segments: impl IntoIterator<Item = u64>) -> &mut Self {
+    pub(crate) fn sends(&mut self, segments: impl IntoIterator<Item = u64>) -> &mut Self {
         let expected: Vec<_> = segments.into_iter().collect();
         let sent = self.take_sent();
         let numbers: Vec<_> = sent.iter().map(|packet| packet.seq / MSS).collect();
@@ -236,7 +241,7 @@ impl Sending {
     }
 
     /// Asserts that segments with these first bytes and lengths leave now.
-    pub fn sends_bytes_of(&mut self, segments: &[(u64, u32)]) -> &mut Self {
+    pub(crate) fn sends_bytes_of(&mut self, segments: &[(u64, u32)]) -> &mut Self {
         let sent: Vec<_> = self
             .take_sent()
             .iter()
@@ -247,41 +252,41 @@ impl Sending {
     }
 
     /// Ignores whatever left now.
-    pub fn forget_sent(&mut self) -> &mut Self {
+    pub(crate) fn forget_sent(&mut self) -> &mut Self {
         self.take_sent();
         self
     }
 
-    pub fn sends_nothing(&mut self) -> &mut Self {
+    pub(crate) fn sends_nothing(&mut self) -> &mut Self {
         self.sends([])
     }
 
     /// The segments sent with PSH; everything sent counts as expected.
-    pub fn pushed(&mut self) -> Vec<u64> {
+    pub(crate) fn pushed(&mut self) -> Vec<u64> {
         let sent = std::mem::take(&mut self.sent);
         let pushed = sent.iter().filter(|(_, packet)| packet.push);
         pushed.map(|(_, packet)| packet.seq / MSS).collect()
     }
 
-    pub fn cwnd(&mut self, packets: u32) -> &mut Self {
+    pub(crate) fn cwnd(&mut self, packets: u32) -> &mut Self {
         assert_eq!(self.sender.tp().snd_cwnd, packets, "cwnd at {:?}", self.now);
         self
     }
 
-    pub fn ssthresh(&mut self, packets: u32) -> &mut Self {
+    pub(crate) fn ssthresh(&mut self, packets: u32) -> &mut Self {
         let ssthresh = self.sender.tp().snd_ssthresh;
         assert_eq!(ssthresh, packets, "ssthresh at {:?}", self.now);
         self
     }
 
-    pub fn state(&mut self, state: CongestionState) -> &mut Self {
+    pub(crate) fn state(&mut self, state: CongestionState) -> &mut Self {
         let instruments = self.sender.instruments(self.now);
         assert_eq!(instruments.congestion_state, state, "at {:?}", self.now);
         self
     }
 
     /// Asserts the smoothed round-trip time and the timeout.
-    pub fn rto(&mut self, srtt_us: u32, rto_ms: u64) -> &mut Self {
+    pub(crate) fn rto(&mut self, srtt_us: u32, rto_ms: u64) -> &mut Self {
         let tp = self.sender.tp();
         assert_eq!(tp.srtt_us >> 3, srtt_us, "SRTT at {:?}", self.now);
         let rto = self.sender.rtt().rto();
@@ -290,12 +295,12 @@ impl Sending {
     }
 
     /// Asserts when the next timer is due.
-    pub fn due(&mut self, time: Time) -> &mut Self {
+    pub(crate) fn due(&mut self, time: Time) -> &mut Self {
         assert_eq!(self.sender.due(), time, "timer set at {:?}", self.now);
         self
     }
 
-    pub fn no_timer(&mut self) -> &mut Self {
+    pub(crate) fn no_timer(&mut self) -> &mut Self {
         self.due(NEVER)
     }
 }

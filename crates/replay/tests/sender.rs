@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use fairwind_cc::native::find;
-use fairwind_replay::core::replay;
 use fairwind_replay::exchange::Exchange;
 use fairwind_replay::path;
+use fairwind_replay::sender::replay;
 
 const RECOVERY: u32 = 3;
 const LOSS: u32 = 4;

@@ -19,8 +19,6 @@ pub struct Agreement {
     pub acks: u64,
     /// ACKs with an equal `snd_cwnd`.
     pub cwnd: u64,
-    /// ACKs with an equal `snd_cwnd_cnt`.
-    pub cwnd_cnt: u64,
     /// ACKs with an equal `snd_ssthresh`.
     pub ssthresh: u64,
     /// Calls of `ssthresh` (losses) and `undo_cwnd` (spurious losses).
@@ -58,7 +56,6 @@ impl Agreement {
     pub fn add(&mut self, other: &Agreement) {
         self.acks += other.acks;
         self.cwnd += other.cwnd;
-        self.cwnd_cnt += other.cwnd_cnt;
         self.ssthresh += other.ssthresh;
         self.decisions += other.decisions;
         self.decisions_equal += other.decisions_equal;
@@ -70,7 +67,6 @@ impl Agreement {
     fn count(&mut self, ack: Equal) {
         self.acks += 1;
         self.cwnd += u64::from(ack.cwnd);
-        self.cwnd_cnt += u64::from(ack.cwnd_cnt);
         self.ssthresh += u64::from(ack.ssthresh);
     }
 }
@@ -79,10 +75,14 @@ impl Agreement {
 pub fn replay(recording: &Recording, parameters: &Parameters) -> Agreement {
     let mut agreement = Agreement::default();
     let mut connection = Connection::new(parameters, recording);
+    // Which values have been equal after all calls since the latest ACK.
     let mut ack: Option<Equal> = None;
     for (index, call) in recording.calls.iter().enumerate() {
         if let Hook::PktsAcked(_) = call.hook
-            && let Some(before) = ack.replace(Equal::ALL)
+            && let Some(before) = ack.replace(Equal {
+                cwnd: true,
+                ssthresh: true,
+            })
         {
             agreement.count(before);
         }
@@ -103,7 +103,10 @@ pub fn replay(recording: &Recording, parameters: &Parameters) -> Agreement {
                 ours,
             });
         }
-        ack = ack.map(|ack| ack.and(Equal::between(kernel, ours)));
+        if let Some(ack) = &mut ack {
+            ack.cwnd &= kernel.cwnd == ours.cwnd;
+            ack.ssthresh &= kernel.ssthresh == ours.ssthresh;
+        }
     }
     if let Some(ack) = ack {
         agreement.count(ack);
@@ -213,49 +216,25 @@ fn set_inputs(sk: &mut TcpSock, call: &Call, jiffies: u32) {
     sk.tcp_mstamp = call.tcp_mstamp;
     sk.now_ns = call.tcp_mstamp * 1000;
     sk.sk_pacing_rate = call.sk_pacing_rate;
-    sk.sk_pacing_status = call.sk_pacing_status;
-    sk.sk_gso_max_size = call.sk_gso_max_size;
-    sk.icsk_ca_state = call.icsk_ca_state;
-    sk.is_cwnd_limited = call.is_cwnd_limited;
-    sk.snd_cwnd_clamp = call.snd_cwnd_clamp;
-    sk.prior_cwnd = call.prior_cwnd;
-    sk.max_packets_out = call.max_packets_out;
-    sk.snd_una = call.snd_una;
-    sk.snd_nxt = call.snd_nxt;
-    sk.high_seq = call.high_seq;
-    sk.lsndtime = call.lsndtime;
-    sk.retrans_out = call.retrans_out;
-    sk.lost = call.lost;
+    let inputs = &call.inputs;
+    sk.sk_pacing_status = inputs.sk_pacing_status;
+    sk.sk_gso_max_size = inputs.sk_gso_max_size;
+    sk.icsk_ca_state = inputs.icsk_ca_state as u8;
+    sk.is_cwnd_limited = inputs.is_cwnd_limited;
+    sk.snd_cwnd_clamp = inputs.snd_cwnd_clamp;
+    sk.prior_cwnd = inputs.prior_cwnd;
+    sk.max_packets_out = inputs.max_packets_out;
+    sk.snd_una = inputs.snd_una;
+    sk.snd_nxt = inputs.snd_nxt;
+    sk.high_seq = inputs.high_seq;
+    sk.lsndtime = inputs.lsndtime;
+    sk.retrans_out = inputs.retrans_out;
+    sk.lost = inputs.lost;
 }
 
 /// Which values are equal.
 #[derive(Clone, Copy)]
 struct Equal {
     cwnd: bool,
-    cwnd_cnt: bool,
     ssthresh: bool,
-}
-
-impl Equal {
-    const ALL: Equal = Equal {
-        cwnd: true,
-        cwnd_cnt: true,
-        ssthresh: true,
-    };
-
-    fn between(a: Window, b: Window) -> Equal {
-        Equal {
-            cwnd: a.cwnd == b.cwnd,
-            cwnd_cnt: a.cwnd_cnt == b.cwnd_cnt,
-            ssthresh: a.ssthresh == b.ssthresh,
-        }
-    }
-
-    fn and(self, other: Equal) -> Equal {
-        Equal {
-            cwnd: self.cwnd && other.cwnd,
-            cwnd_cnt: self.cwnd_cnt && other.cwnd_cnt,
-            ssthresh: self.ssthresh && other.ssthresh,
-        }
-    }
 }

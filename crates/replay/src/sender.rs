@@ -7,7 +7,7 @@
 
 use fairwind_cc::native::Parameters;
 use fairwind_path::units::Time;
-use fairwind_sim::packet::{Kind, Packet, SackBlocks, SackPool};
+use fairwind_sim::packet::{Kind, Packet, SackBlocks};
 use fairwind_sim::scenario::{Stack, TcpConfig};
 use fairwind_sim::tcp::Sender;
 
@@ -142,18 +142,9 @@ fn blocks(ack: &Ack) -> SackBlocks {
 
 fn blank(kind: Kind) -> Packet {
     Packet {
-        seq: 0,
-        connection: 0,
-        len: 0,
-        window: 0,
         ts_val: 1,
-        ts_ecr: 0,
-        sack: SackPool::NONE,
-        hop: 0,
         size: 52,
-        generation: 0,
-        push: false,
-        kind,
+        ..Packet::new(kind, 0, 0)
     }
 }
 
