@@ -7,6 +7,7 @@ use fairwind_advice::{
 };
 use jiff::Timestamp;
 
+use super::case::Way;
 use super::relation::scaled;
 use super::series::time_zone;
 
@@ -81,10 +82,19 @@ fn digit(mode: Mode) -> &'static str {
 }
 
 /// The congestion control of a mode.
-pub fn control(mode: Mode) -> &'static str {
+fn control(mode: Mode) -> &'static str {
     match mode {
         Mode::CongestionControl => "reno",
         Mode::NoCongestionControl => "nocc",
+    }
+}
+
+/// The congestion control with which a transfer begins.
+pub fn first_control(way: Way, inputs: &[Input]) -> &'static str {
+    match (way, inputs.first()) {
+        (Way::Nocc, _) => "nocc",
+        (Way::Advised(_), Some(input)) => control(input.mode),
+        _ => "reno",
     }
 }
 

@@ -11,7 +11,7 @@ use jiff::civil::{Date, date};
 use jiff::tz::{TimeZone, offset};
 use jiff::{SignedDuration, Timestamp};
 
-use super::thesis::TIMES;
+use super::case::TIMES;
 use crate::Error;
 
 /// Available bandwidth over weeks, and its test day.
@@ -69,8 +69,7 @@ impl Series {
 
     /// The start of the test at this time of day.
     pub fn start(&self, time: usize) -> Result<Timestamp, Error> {
-        let (hour, minute) = TIMES[time];
-        let local = self.test_day.at(hour, minute, 0, 0);
+        let local = self.test_day.to_datetime(TIMES[time].parse()?);
         Ok(local.to_zoned(time_zone())?.timestamp())
     }
 

@@ -9,8 +9,8 @@ use fairwind_lab::host::Offload;
 use fairwind_result::{FLOWS_FILE, RunResult, seed_folder};
 use fairwind_scenario::Experiment;
 
-use crate::experiments::{Asked, jobs, run_or_kept};
-use crate::plan::{EXPERIMENT, Plan, Run};
+use crate::experiments::{Asked, first_seeds, jobs, load, run_or_kept};
+use crate::plan::{Plan, Run};
 use crate::{Error, Task, parallel};
 
 /// The lab configured like the testbed: network cards of 2005 did not cut segments.
@@ -128,23 +128,20 @@ impl<'a> Bench<'a> {
     }
 
     fn load(&self, engine: Engine, run: &Run) -> Result<Experiment, Error> {
-        let file = format!("{}.toml", run.get(EXPERIMENT));
-        let path = self.task.plan.folder.join(file);
-        let experiment = Experiment::load(&path, &run.set)?;
+        let experiment = load(self.task, run)?;
         if engine != Engine::SimToday {
             return Ok(experiment);
         }
-        let mut set = run.set.clone();
-        set.push("stack=linux".to_owned());
+        let mut run = run.clone();
+        run.set.push("stack=linux".to_owned());
         for flow in experiment.flows() {
             if flow.flow.receive_buffer.is_none() {
-                set.push(format!(
-                    "flow.{}.receive_buffer={WINDOW_OF_2005}",
-                    flow.name
-                ));
+                let name = flow.name;
+                run.set
+                    .push(format!("flow.{name}.receive_buffer={WINDOW_OF_2005}"));
             }
         }
-        Ok(Experiment::load(&path, &set)?)
+        load(self.task, &run)
     }
 
     /// The run in an engine, by its name, so many seeds at a time.
@@ -156,33 +153,15 @@ impl<'a> Bench<'a> {
             Engine::Sim | Engine::SimToday => self.task.seeds(),
             Engine::Lab => Some(self.task.options.repetitions.unwrap_or(1)),
         };
-        let all = experiment.seeds();
-        let seeds = &all[..most.unwrap_or(all.len()).min(all.len())];
-        let below = engine.folder();
-        let runs = match engine {
-            Engine::Sim | Engine::SimToday => {
-                let asked = Asked {
-                    experiment: &experiment,
-                    engine: &Sim,
-                    seeds,
-                    jobs,
-                    below,
-                    name: &name,
-                };
-                run_or_kept(self.task, &asked)?
-            }
-            Engine::Lab => {
-                let asked = Asked {
-                    experiment: &experiment,
-                    engine: &LAB,
-                    seeds,
-                    jobs,
-                    below,
-                    name: &name,
-                };
-                run_or_kept(self.task, &asked)?
-            }
+        let asked = Asked {
+            experiment: &experiment,
+            engine: if engine == Engine::Lab { &LAB } else { &Sim },
+            seeds: first_seeds(&experiment, most),
+            jobs,
+            below: engine.folder(),
+            name: &name,
         };
+        let runs = run_or_kept(self.task, &asked)?;
         let shown = folder.display();
         let runs =
             runs.ok_or_else(|| Error::work(format!("{shown}: not there, and not to be run")))?;

@@ -11,10 +11,7 @@ use crate::{Engines, Error, Made, Task, page};
 use bench::{Bench, Done, Engine};
 
 /// What a run of its plan has.
-pub const PARAMETERS: &[Parameter] = &[Parameter {
-    name: EXPERIMENT,
-    values: Values::Experiment,
-}];
+pub const PARAMETERS: &[Parameter] = &[Parameter::new(EXPERIMENT, Values::Experiment)];
 
 /// Its tables.
 pub const TABLES: &[&str] = tables::KINDS;

@@ -77,31 +77,3 @@ fn standard_deviation(values: &[f64]) -> f64 {
     let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
     (squares / (n - 1.0)).sqrt()
 }
-
-/// The least and the greatest value.
-pub struct Range {
-    pub least: f64,
-    pub most: f64,
-}
-
-impl Range {
-    pub const NONE: Range = Range {
-        least: f64::INFINITY,
-        most: f64::NEG_INFINITY,
-    };
-
-    pub fn of(values: &[f64]) -> Range {
-        let mut range = Range::NONE;
-        for &value in values {
-            range.see(Some(value));
-        }
-        range
-    }
-
-    pub fn see(&mut self, value: Option<f64>) {
-        if let Some(value) = value {
-            self.least = self.least.min(value);
-            self.most = self.most.max(value);
-        }
-    }
-}
