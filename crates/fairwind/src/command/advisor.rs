@@ -6,13 +6,14 @@ mod openapi;
 mod paths;
 mod token;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use fairwind_advisor::config::DEFAULT_LISTEN;
 use fairwind_advisor::doors::{Doors, Listen, TlsFiles};
 use fairwind_advisor::http::Limits;
-use fairwind_advisor::run::{Options, RunError};
+use fairwind_advisor::local::Local;
+use fairwind_advisor::run::Options;
 use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
 use fairwind_advisor::{Clock, Config, run};
 use jiff::Timestamp;
@@ -91,12 +92,32 @@ enum Action {
     Token(token::Token),
 }
 
+/// Where the advisor keeps what it knows; a running service shares it.
+#[derive(Args)]
+pub struct State {
+    /// State directory of the advisor [default: as for `fairwind advisor`]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+}
+
+impl State {
+    /// Opens the store.
+    pub fn open(&self, clock: Clock) -> Result<Local, Failure> {
+        Ok(Local::open(self.state.as_deref(), clock)?)
+    }
+
+    /// The folder, if it was given.
+    pub fn folder(&self) -> Option<&Path> {
+        self.state.as_deref()
+    }
+}
+
 fn rate(text: &str) -> Result<f64, String> {
     let rate: f64 = text.parse().map_err(|_| "a number is needed".to_owned())?;
-    match (1e-3..=1e6).contains(&rate) {
-        true => Ok(rate),
-        false => Err("0.001 to 1000000".to_owned()),
-    }
+    let is_possible = (1e-3..=1e6).contains(&rate);
+    is_possible
+        .then_some(rate)
+        .ok_or_else(|| "0.001 to 1000000".to_owned())
 }
 
 impl Advisor {
@@ -125,9 +146,10 @@ impl Advisor {
         let given = self.tls_certificate.zip(self.tls_key);
         let given = given.map(|(certificate, key)| TlsFiles { certificate, key });
         let mut doors = Doors {
-            listen: match self.listen.is_empty() {
-                true => config.listen,
-                false => self.listen,
+            listen: if self.listen.is_empty() {
+                config.listen
+            } else {
+                self.listen
             },
             socket_mode: config.socket_mode,
             names: [config.names, self.name].concat(),
@@ -153,27 +175,6 @@ impl Advisor {
                 eprintln!("fairwind advisor: {url}");
             }
         };
-        run::run(options, ready).map_err(failure)
-    }
-}
-
-/// Classifies an error by who has to fix it: the user (input) or the machine (work).
-pub fn failure(error: RunError) -> Failure {
-    use fairwind_advisor::ServiceError;
-    use fairwind_advisor::doors::DoorError;
-    match &error {
-        RunError::Service(
-            ServiceError::NoPath(_)
-            | ServiceError::NoHop { .. }
-            | ServiceError::Invalid(_)
-            | ServiceError::Conflict(_),
-        )
-        | RunError::Door(
-            DoorError::Unguarded(_)
-            | DoorError::Tokens(_)
-            | DoorError::Tls { .. }
-            | DoorError::Mode(_),
-        ) => Failure::input(error),
-        _ => Failure::work(error),
+        Ok(run::run(options, ready)?)
     }
 }

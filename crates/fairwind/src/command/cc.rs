@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use fairwind_cc::native::{Parameter, Parameters};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, all_of};
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -70,8 +70,5 @@ fn for_each<T>(
             outcome => outcome?,
         }
     }
-    match failures.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Work(failures.join("\nerror: "))),
-    }
+    all_of(failures)
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use fairwind_ftp::client::{Entry, Kind, Place};
 use serde_json::{Value, json};
 
-use super::transfer::{self, Reach, failure};
+use super::transfer::{self, Reach};
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
@@ -42,13 +42,12 @@ impl Ls {
             session.list(&place.path)
         });
         bar.clear();
-        let entries = entries.map_err(failure)?;
+        let entries = entries?;
         connection.close();
-        match self.json {
-            true => output::json(&entries.iter().map(json).collect())?,
-            false => output::line(&text(&entries))?,
+        if self.json {
+            return Ok(output::json(&entries.iter().map(json).collect())?);
         }
-        Ok(())
+        Ok(output::line(&text(&entries))?)
     }
 }
 
@@ -78,10 +77,7 @@ fn json(entry: &Entry) -> Value {
 }
 
 fn text(entries: &[Entry]) -> String {
-    let mut table = Table::new()
-        .words("modified")
-        .numbers("bytes")
-        .words("name");
+    let mut table = Table::new("modified | >bytes | name");
     for entry in entries {
         let modified = entry
             .modified

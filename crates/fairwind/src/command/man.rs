@@ -22,7 +22,7 @@ pub struct Man {
 
 impl Man {
     pub fn run(self) -> Result<(), Failure> {
-        let failed = |error| Failure::work(format!("{}: {error}", self.dir.display()));
+        let failed = Failure::at(&self.dir);
         fs::create_dir_all(&self.dir).map_err(failed)?;
         let mut command = super::Cli::command().disable_help_subcommand(true);
         command.build();
@@ -80,10 +80,10 @@ fn write_sections(text: &str, page: &mut impl Write) -> io::Result<()> {
 /// Escapes a line for roff.
 fn escaped(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-");
-    match line.starts_with(['.', '\'']) {
-        true => format!("\\&{line}"),
-        false => line,
+    if line.starts_with(['.', '\'']) {
+        return format!("\\&{line}");
     }
+    line
 }
 
 #[cfg(test)]

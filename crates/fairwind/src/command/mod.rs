@@ -15,11 +15,7 @@ mod history;
 mod lab;
 mod ls;
 mod man;
-#[cfg(test)]
-mod pages;
 mod put;
-#[cfg(test)]
-mod reference;
 mod report;
 mod reproduce;
 mod schema;
@@ -118,6 +114,9 @@ impl Cli {
 
 #[cfg(test)]
 mod tests {
+    mod pages;
+    mod reference;
+
     use clap::CommandFactory;
 
     #[test]

@@ -1,13 +1,11 @@
 //! `fairwind advisor hops`: the hops at which a path is measured.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
+use fairwind_advisor::Clock;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::failure;
-use super::paths::open;
+use super::State;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
@@ -32,9 +30,8 @@ Examples:
 pub struct List {
     /// Name of the path
     path: String,
-    /// State directory of the advisor [default: as for `fairwind advisor`]
-    #[arg(long, value_name = "DIR")]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: State,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -50,9 +47,8 @@ pub struct Remove {
     path: String,
     /// Name of the hop
     hop: String,
-    /// State directory of the advisor [default: as for `fairwind advisor`]
-    #[arg(long, value_name = "DIR")]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: State,
 }
 
 impl Hops {
@@ -66,18 +62,13 @@ impl Hops {
 
 impl List {
     fn run(self) -> Result<(), Failure> {
-        let local = open(self.state.as_ref())?;
-        let path = local.path(&self.path).map_err(failure)?;
-        let hops = local.hops(&path).map_err(failure)?;
+        let local = self.state.open(Clock::System)?;
+        let path = local.path(&self.path)?;
+        let hops = local.hops(&path)?;
         if self.json {
             return Ok(output::json(&json!(hops))?);
         }
-        let mut table = Table::new()
-            .words("hop")
-            .words("role")
-            .words("decides")
-            .words("newest test")
-            .numbers("Mbit/s");
+        let mut table = Table::new("hop | role | decides | newest test | >Mbit/s");
         let time = |time: Timestamp| time.strftime("%Y-%m-%d %H:%M:%SZ").to_string();
         for hop in hops {
             table.row([
@@ -96,8 +87,8 @@ impl List {
 
 impl Remove {
     fn run(self) -> Result<(), Failure> {
-        let local = open(self.state.as_ref())?;
-        local.remove_hop(&self.path, &self.hop).map_err(failure)?;
+        let local = self.state.open(Clock::System)?;
+        local.remove_hop(&self.path, &self.hop)?;
         let text = format!("{} is removed from {}", self.hop, self.path);
         Ok(output::line(&text)?)
     }

@@ -33,10 +33,7 @@ pub struct Token {
 
 impl Token {
     pub fn run(self) -> Result<(), Failure> {
-        let right = match self.read {
-            true => Right::Read,
-            false => Right::Write,
-        };
+        let right = if self.read { Right::Read } else { Right::Write };
         let Some(path) = self.into else {
             let token = Tokens::add(&self.file, right).map_err(Failure::input)?;
             return Ok(output::line(&token)?);

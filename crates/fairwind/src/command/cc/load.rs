@@ -85,9 +85,10 @@ impl Load {
             parameters.set(parameter, value).map_err(Failure::input)?;
         }
         let pins = self.place.pins();
-        let outcome = match self.replace {
-            true => pins.replace(&parameters, &name),
-            false => pins.load(&parameters, &name),
+        let outcome = if self.replace {
+            pins.replace(&parameters, &name)
+        } else {
+            pins.load(&parameters, &name)
         };
         let said = match outcome {
             Ok(Found::Nothing) => "loaded".to_owned(),

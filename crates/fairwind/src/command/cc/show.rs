@@ -90,14 +90,8 @@ fn table(control: &Control, now: Option<&Parameters>) -> String {
     if control.parameters().is_empty() {
         return "It has no parameters.".to_owned();
     }
-    let mut table = Table::new()
-        .words("parameter")
-        .numbers("now")
-        .numbers("default")
-        .words("unit")
-        .numbers("least")
-        .numbers("greatest")
-        .words("description");
+    let mut table =
+        Table::new("parameter | >now | >default | unit | >least | >greatest | description");
     for p in control.parameters() {
         let value = now.and_then(|now| now.get(p.name()).ok());
         table.row([

@@ -7,15 +7,10 @@ use crate::table::Table;
 
 /// The table as text.
 pub fn text(outcomes: &Outcomes) -> String {
-    let mut table = Table::new()
-        .words("transfer")
-        .numbers("Mbit/s")
-        .numbers("took s")
-        .numbers("others lost %")
-        .numbers("others lost MB")
-        .numbers("sent again")
-        .numbers("changes")
-        .words("checksum");
+    let mut table = Table::new(
+        "transfer | >Mbit/s | >took s | >others lost % | >others lost MB | \
+             >sent again | >changes | checksum",
+    );
     let dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in rows(outcomes) {
         table.row([

@@ -9,7 +9,7 @@
 use fairwind_kernel::NET_ADMIN;
 
 use super::Goal;
-use super::check::Finding;
+use super::check::{Finding, switch};
 use super::facts::Facts;
 
 /// One direction's buffer.
@@ -51,24 +51,21 @@ pub fn autotuned(facts: &Facts, goal: Goal) -> Vec<Finding> {
         .iter()
         .map(|side| {
             let found = format!("autotuned to {}", mib(side.adapted / 2));
-            match side.adapted >= needed {
-                true => Finding::fine(side.what, found),
-                false => Finding::limited(
-                    side.what,
-                    format!("{found}, the path holds {}", mib(goal.product())),
-                    format!("sysctl -w {}='{} {needed}'", side.setting, side.first),
-                ),
-            }
+            let lacking = format!("{found}, the path holds {}", mib(goal.product()));
+            Finding::fine(side.what, found).or_limited(
+                side.adapted >= needed,
+                lacking,
+                format!("sysctl -w {}='{} {needed}'", side.setting, side.first),
+            )
         })
         .collect();
-    findings.push(match facts.autotuning {
-        true => Finding::fine("autotuning", "on"),
-        false => Finding::limited(
-            "autotuning",
-            "off: receive buffers stay as they begin",
-            "sysctl -w net.ipv4.tcp_moderate_rcvbuf=1",
-        ),
-    });
+    let cost = "receive buffers stay as they begin";
+    findings.push(switch(
+        "autotuning",
+        facts.autotuning,
+        cost,
+        "tcp_moderate_rcvbuf",
+    ));
     findings
 }
 

@@ -9,12 +9,14 @@ use fairwind_cc::native;
 use fairwind_lab::congestion_control::Control;
 use fairwind_lab::emulator::Statistics;
 use fairwind_lab::exec::{ExecConfig, Peer};
+use fairwind_lab::host::Offload;
 use fairwind_path::pipe::PipeConfig;
 use serde_json::{Value, json};
 
-use super::{Offloads, path, traced};
+use super::{OFFLOADS, path, traced};
 use crate::command::cc::value;
 use crate::failure::Failure;
+use crate::words::one_of;
 
 /// Run a command behind an emulated path
 ///
@@ -61,8 +63,8 @@ pub struct Exec {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// What the hosts leave to their network devices
-    #[arg(long, value_enum, value_name = "MODE", default_value_t = Offloads::Send)]
-    offload: Offloads,
+    #[arg(long, value_name = "MODE", value_parser = one_of(OFFLOADS), default_value = "send")]
+    offload: Offload,
     /// Command line to run in the peer's shell; the command starts when something listens there, and fails if
     /// nothing does within 30 s
     #[arg(long, value_name = "COMMAND LINE")]
@@ -85,13 +87,14 @@ impl Exec {
         let control = self.control()?;
         let mut config = ExecConfig {
             congestion_control: control,
-            offload: self.offload.into(),
+            offload: self.offload,
             seed: self.seed,
-            peer: match self.host {
-                true => Peer::Machine,
-                false => Peer::Host {
+            peer: if self.host {
+                Peer::Machine
+            } else {
+                Peer::Host {
                     server: self.server,
-                },
+                }
             },
             ..ExecConfig::new(PipeConfig::default(), self.command)
         };
@@ -102,8 +105,7 @@ impl Exec {
         }
         if let Some(file) = self.statistics {
             let text = format!("{:#}\n", statistics_json(&outcome.statistics));
-            fs::write(&file, text)
-                .map_err(|error| Failure::work(format!("{}: {error}", file.display())))?;
+            fs::write(&file, text).map_err(Failure::at(&file))?;
         }
         match outcome.exit_code {
             0 => Ok(()),

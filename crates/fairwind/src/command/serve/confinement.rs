@@ -74,9 +74,10 @@ impl Confinement {
             let Ok(open) = PathFd::new(path) else {
                 continue;
             };
-            let rights = match path.is_dir() {
-                true => reach.rights(),
-                false => reach.rights() & AccessFs::from_file(NEWEST),
+            let rights = if path.is_dir() {
+                reach.rights()
+            } else {
+                reach.rights() & AccessFs::from_file(NEWEST)
             };
             rules = rules.add_rule(PathBeneath::new(open, rights))?;
         }
@@ -137,9 +138,12 @@ mod tests {
     fn confined(to: &[(PathBuf, Reach)], act: impl FnOnce() + Send) {
         let confinement = Confinement::prepare(to).unwrap();
         std::thread::scope(|scope| {
-            let done = scope.spawn(|| match confinement.enter().unwrap() {
-                true => act(),
-                false => drop(or_skip(Err::<(), _>("this kernel has no Landlock"))),
+            let done = scope.spawn(|| {
+                if confinement.enter().unwrap() {
+                    act()
+                } else {
+                    or_skip(Err::<(), _>("this kernel has no Landlock"));
+                }
             });
             done.join().unwrap();
         });

@@ -30,9 +30,10 @@ impl Files {
             files.push((log.clone(), Use::Append));
         }
         files.extend(configuration.clone().map(|file| (file, Use::Read)));
-        let keeper = match files.is_empty() {
-            true => None,
-            false => Some(Arc::new(Keeper::start(files)?)),
+        let keeper = if files.is_empty() {
+            None
+        } else {
+            Some(Arc::new(Keeper::start(files)?))
         };
         let kept = Self {
             configuration,

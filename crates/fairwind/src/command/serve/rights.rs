@@ -80,9 +80,10 @@ impl Rights {
         match &self.identity {
             Some(identity) => {
                 // `--run-as root` is an explicit choice of root's rights to files.
-                let kept = match identity.uid.is_root() {
-                    true => CapabilitySet::all(),
-                    false => self.kept,
+                let kept = if identity.uid.is_root() {
+                    CapabilitySet::all()
+                } else {
+                    self.kept
                 };
                 become_user(identity, kept).map_err(|error| {
                     Failure::work(format!("--run-as {}: {error}", identity.name))

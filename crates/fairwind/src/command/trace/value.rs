@@ -56,9 +56,10 @@ pub fn namespace(text: &str) -> Result<u32, String> {
 /// The inode of a control group's folder (version 2).
 pub fn cgroup(text: &str) -> Result<u64, String> {
     let folder = look(text, fs::metadata(text))?;
-    match Path::new(text).join("cgroup.procs").exists() {
-        true => Ok(folder.ino()),
-        false => Err(format!("{text} is no control group")),
+    if Path::new(text).join("cgroup.procs").exists() {
+        Ok(folder.ino())
+    } else {
+        Err(format!("{text} is no control group"))
     }
 }
 
