@@ -21,7 +21,7 @@ use fairwind_trace::plan::PlanError;
 
 /// Why a command failed.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The experiment file is invalid: exit code 2. The message begins with file and line.
     File(Diagnostic),
     /// Something else that the user gave is invalid: exit code 2, as for wrong usage.
@@ -47,27 +47,27 @@ pub enum Failure {
 
 impl Failure {
     /// The user's input is wrong.
-    pub fn input(what: impl Display) -> Self {
+    pub(crate) fn input(what: impl Display) -> Self {
         Self::Input(what.to_string())
     }
 
     /// The work failed.
-    pub fn work(what: impl Display) -> Self {
+    pub(crate) fn work(what: impl Display) -> Self {
         Self::Work(what.to_string())
     }
 
     /// The work failed at this file or folder.
-    pub fn at(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+    pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         move |error| Self::work(format!("{}: {error}", path.display()))
     }
 
     /// This file is no input.
-    pub fn no_input<E: Display>(path: &Path) -> impl Fn(E) -> Self {
+    pub(crate) fn no_input<E: Display>(path: &Path) -> impl Fn(E) -> Self {
         move |error| Self::input(format!("{}: {error}", path.display()))
     }
 
     /// Prints the failure to standard error and returns the exit code.
-    pub fn report(&self) -> ExitCode {
+    pub(crate) fn report(&self) -> ExitCode {
         let (code, line) = match self {
             Self::File(diagnostic) => (2, diagnostic.to_string()),
             Self::Input(what) => (2, format!("error: {what}")),
@@ -97,7 +97,7 @@ impl Failure {
 }
 
 /// Fails if there are any of these failures.
-pub fn all_of(failures: Vec<String>) -> Result<(), Failure> {
+pub(crate) fn all_of(failures: Vec<String>) -> Result<(), Failure> {
     if failures.is_empty() {
         return Ok(());
     }

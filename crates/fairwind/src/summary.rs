@@ -5,7 +5,7 @@ use fairwind_result::{EmulatorResult, Performance, RunResult, Statistic, Summary
 use crate::table::Table;
 
 /// The text for one run.
-pub fn of_run(run: &RunResult) -> String {
+pub(crate) fn of_run(run: &RunResult) -> String {
     let mut flows = flow_table();
     for flow in &run.flows {
         flows.row([
@@ -46,7 +46,7 @@ pub fn of_run(run: &RunResult) -> String {
 }
 
 /// The text for several runs.
-pub fn of_runs(summary: &Summary, runs: &[RunResult]) -> String {
+pub(crate) fn of_runs(summary: &Summary, runs: &[RunResult]) -> String {
     let mut flows = flow_table();
     for flow in &summary.flows {
         flows.row([

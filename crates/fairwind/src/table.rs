@@ -1,7 +1,7 @@
 //! Text tables: columns as wide as their widest cell, words aligned left, numbers right.
 
 /// A table under construction.
-pub struct Table {
+pub(crate) struct Table {
     heads: Vec<String>,
     /// Whether a column has numbers.
     are_numbers: Vec<bool>,
@@ -11,7 +11,7 @@ pub struct Table {
 impl Table {
     /// An empty table with these columns: `flow | >goodput Mbit/s`. Those with a `>` have numbers, and their
     /// heads name the unit.
-    pub fn new(columns: &str) -> Self {
+    pub(crate) fn new(columns: &str) -> Self {
         let heads = || columns.split('|').map(str::trim);
         let without_mark = |head: &str| head.trim_start_matches('>').to_owned();
         Self {
@@ -22,14 +22,14 @@ impl Table {
     }
 
     /// Adds a row with a cell for each column.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells: Vec<_> = cells.into_iter().collect();
         debug_assert_eq!(cells.len(), self.heads.len());
         self.rows.push(cells);
     }
 
     /// The table as text, one line per row, without trailing spaces.
-    pub fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let lines = || std::iter::once(&self.heads).chain(&self.rows);
         let width = |at: usize| lines().map(|line| line[at].chars().count()).max();
         let widths: Vec<usize> = (0..self.heads.len()).filter_map(width).collect();

@@ -3,10 +3,10 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 /// A word, its help, and what it stands for.
-pub type Word<T> = (&'static str, &'static str, T);
+pub(crate) type Word<T> = (&'static str, &'static str, T);
 
 /// Accepts one of these words.
-pub fn one_of<T: Copy + Send + Sync>(
+pub(crate) fn one_of<T: Copy + Send + Sync>(
     words: &'static [Word<T>],
 ) -> impl TypedValueParser<Value = T> {
     let possible = words

@@ -14,18 +14,18 @@ use crate::plan::Run;
 use crate::{Error, Task, parallel};
 
 /// How many experiments are simulated at the same time, and how many seeds of each.
-pub fn jobs(task: &Task<'_>, experiments: usize) -> (usize, usize) {
+pub(crate) fn jobs(task: &Task<'_>, experiments: usize) -> (usize, usize) {
     let all = task.options.jobs.unwrap_or_else(parallel::cores);
     (all, all.div_ceil(experiments.max(1)))
 }
 
 /// An engine whose configuration is part of what a result depends on.
-pub trait Configured: Engine + Debug {}
+pub(crate) trait Configured: Engine + Debug {}
 
 impl<E: Engine + Debug> Configured for E {}
 
 /// An experiment to be run.
-pub struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     pub experiment: &'a Experiment,
     pub engine: &'a dyn Configured,
     pub seeds: &'a [u64],
@@ -37,19 +37,22 @@ pub struct Asked<'a> {
 }
 
 /// The experiment of a run of the plan.
-pub fn load(task: &Task<'_>, run: &Run) -> Result<Experiment, Error> {
+pub(crate) fn load(task: &Task<'_>, run: &Run) -> Result<Experiment, Error> {
     Ok(Experiment::load(&task.plan.experiment(run), &run.set)?)
 }
 
 /// The first seeds of an experiment, at most so many.
-pub fn first_seeds(experiment: &Experiment, most: Option<usize>) -> &[u64] {
+pub(crate) fn first_seeds(experiment: &Experiment, most: Option<usize>) -> &[u64] {
     let all = experiment.seeds();
     &all[..most.unwrap_or(all.len()).min(all.len())]
 }
 
 /// Runs an experiment, or reads its kept result; none if there is none and nothing is to be run. A run that
 /// ends early is in the result, which then is not kept.
-pub fn run_or_kept(task: &Task<'_>, asked: &Asked<'_>) -> Result<Option<Vec<RunResult>>, Error> {
+pub(crate) fn run_or_kept(
+    task: &Task<'_>,
+    asked: &Asked<'_>,
+) -> Result<Option<Vec<RunResult>>, Error> {
     if let Some(runs) = kept(task, asked) {
         return Ok(Some(runs));
     }
@@ -77,7 +80,7 @@ pub fn run_or_kept(task: &Task<'_>, asked: &Asked<'_>) -> Result<Option<Vec<RunR
 }
 
 /// The kept result of an experiment.
-pub fn kept(task: &Task<'_>, asked: &Asked<'_>) -> Option<Vec<RunResult>> {
+pub(crate) fn kept(task: &Task<'_>, asked: &Asked<'_>) -> Option<Vec<RunResult>> {
     let cache = task.cache(asked.below);
     cache.kept::<()>(asked.name, &depends_on(asked))?;
     stored(&task.out.join(asked.below).join(asked.name), asked.seeds)

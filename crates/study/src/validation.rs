@@ -16,13 +16,13 @@ use crate::table::Table;
 use crate::{Error, Made, Task, page, parallel};
 
 /// What a run of its plan has.
-pub const PARAMETERS: &[Parameter] = &[Parameter::new(EXPERIMENT, Values::Experiment)];
+pub(crate) const PARAMETERS: &[Parameter] = &[Parameter::new(EXPERIMENT, Values::Experiment)];
 
 /// Runs the experiments into `OUT/CELL/sim` and `OUT/CELL/lab` and compares the engines.
 ///
 /// # Errors
 /// If a run fails.
-pub fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
+pub(crate) fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let (at_a_time, seeds_at_a_time) = jobs(task, task.runs.len());
     let simulate = |run: &Run| totals_in(task, run, &Sim, task.engines.has_sim(), seeds_at_a_time);
     let simulated = parallel::each(&task.runs, at_a_time, simulate)?;

@@ -15,7 +15,7 @@ use crate::output;
 Examples:
   fairwind advise 192.0.2.7
   fairwind advise data.example.org --bytes 16000000000 --json")]
-pub struct Advise {
+pub(crate) struct Advise {
     /// Address or name of the other host
     host: String,
     /// Bytes that remain
@@ -30,7 +30,7 @@ pub struct Advise {
 }
 
 impl Advise {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let client = client(&self.advisor)?;
         let answer = client.advice(&self.host, self.bytes);
         let answer = answer?;
@@ -42,7 +42,7 @@ impl Advise {
 }
 
 /// A client of the advisor, with the token from the environment.
-pub fn client(url: &str) -> Result<Client, Failure> {
+pub(crate) fn client(url: &str) -> Result<Client, Failure> {
     let client = Client::new(url).and_then(Client::with_token_of_environment);
     Ok(client?)
 }

@@ -39,7 +39,7 @@ Examples:
   fairwind advisor paths add argonne 192.0.2.0/24 --hop gateway --threshold 42 --own
   fairwind advisor backtest recorded.csv --threshold 42"
 )]
-pub struct Advisor {
+pub(crate) struct Advisor {
     #[command(subcommand)]
     action: Option<Action>,
     /// Address and port, or unix:PATH for a Unix socket; port 0 takes any free port; repeatable [default:
@@ -94,7 +94,7 @@ enum Action {
 
 /// Where the advisor keeps what it knows; a running service shares it.
 #[derive(Args)]
-pub struct State {
+pub(crate) struct State {
     /// State directory of the advisor [default: as for `fairwind advisor`]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
@@ -102,12 +102,12 @@ pub struct State {
 
 impl State {
     /// Opens the store.
-    pub fn open(&self, clock: Clock) -> Result<Local, Failure> {
+    pub(crate) fn open(&self, clock: Clock) -> Result<Local, Failure> {
         Ok(Local::open(self.state.as_deref(), clock)?)
     }
 
     /// The folder, if it was given.
-    pub fn folder(&self) -> Option<&Path> {
+    pub(crate) fn folder(&self) -> Option<&Path> {
         self.state.as_deref()
     }
 }
@@ -121,7 +121,7 @@ fn rate(text: &str) -> Result<f64, String> {
 }
 
 impl Advisor {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self.action {
             Some(Action::Backtest(backtest)) => backtest.run(),
             Some(Action::Paths(paths)) => paths.run(),

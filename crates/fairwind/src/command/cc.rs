@@ -6,7 +6,7 @@ mod place;
 mod set;
 mod show;
 mod unload;
-pub mod value;
+pub(crate) mod value;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use fairwind_cc::native::{Parameter, Parameters};
 use crate::failure::{Failure, all_of};
 
 #[derive(Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     List(list::List),
     Load(load::Load),
     Unload(unload::Unload),
@@ -25,7 +25,7 @@ pub enum Command {
 }
 
 impl Command {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
             Self::List(command) => command.run(),
             Self::Load(command) => command.run(),

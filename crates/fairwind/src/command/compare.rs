@@ -21,7 +21,7 @@ use crate::output;
 Examples:
   fairwind compare monday.result tuesday.result --json
   fairwind compare sim.result lab.result --out sim-and-lab")]
-pub struct Compare {
+pub(crate) struct Compare {
     /// Result folder
     a: PathBuf,
     /// Result folder to compare it with
@@ -35,7 +35,7 @@ pub struct Compare {
 }
 
 impl Compare {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let (comparison, distributions, page) = match &self.out {
             None => {
                 let comparison = compare(&self.a, &self.b).map_err(ReportError::from)?;

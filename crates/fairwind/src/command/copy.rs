@@ -18,7 +18,7 @@ goes on after a failure.
 Examples:
   fairwind copy ftp://a.example.org/big.iso ftp://alice@b.example.org/big.iso
   fairwind copy ftp://a.example.org/big.iso ftp://alice@b.example.org/incoming/ --json")]
-pub struct Copy {
+pub(crate) struct Copy {
     /// URL of the file
     from: String,
     /// URL of its new place; one that ends with a slash is a directory
@@ -30,7 +30,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let from = transfer::place(&self.from)?;
         let to = destination(transfer::place(&self.to)?, &from)?;
         let bar = transfer::begin()?;

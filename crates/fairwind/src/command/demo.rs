@@ -37,7 +37,7 @@ Examples:
   fairwind demo
   fairwind demo --quick --seed 7 --out seven
   fairwind demo --sim")]
-pub struct Demo {
+pub(crate) struct Demo {
     /// Seed of the day, of the file and of all random choices
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
@@ -72,7 +72,7 @@ struct Tests {
 }
 
 impl Demo {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         if let Tests {
             tests: Some(file),
             advisor: Some(advisor),

@@ -10,7 +10,7 @@ use fairwind_path::units::{Bandwidth, Duration};
 use fairwind_scenario::units_text;
 use serde_json::{Value, json};
 
-pub use purpose::Purpose;
+pub(crate) use purpose::Purpose;
 
 use crate::failure::Failure;
 use crate::output;
@@ -27,7 +27,7 @@ Examples:
   fairwind doctor --for lab,nocc               Only these; exit code 0 if both can work
   fairwind doctor --for drs --bandwidth 10Gbit/s --rtt 100ms
   fairwind doctor --json | jq -r '.purposes[].checks[].fix | select(.)'")]
-pub struct Doctor {
+pub(crate) struct Doctor {
     /// What has to work, separated by commas; repeatable [default: all]
     #[arg(
         long = "for",
@@ -69,7 +69,7 @@ impl Goal {
 }
 
 impl Doctor {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let goal = Goal {
             bandwidth: self.bandwidth,
             rtt: self.rtt,

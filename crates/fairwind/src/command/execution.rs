@@ -13,7 +13,7 @@ use crate::{interrupt, output, summary};
 
 /// The arguments of both.
 #[derive(Args)]
-pub struct Execution {
+pub(crate) struct Execution {
     /// Experiment file (TOML)
     file: PathBuf,
     /// Run this seed instead of the file's; repeatable [default: the file's seeds]
@@ -38,7 +38,7 @@ pub struct Execution {
 
 impl Execution {
     /// Runs the file, `jobs` seeds at a time, and prints the result.
-    pub fn run(self, engine: &dyn Engine, jobs: Option<usize>) -> Result<(), Failure> {
+    pub(crate) fn run(self, engine: &dyn Engine, jobs: Option<usize>) -> Result<(), Failure> {
         let experiment = Experiment::load(&self.file, &self.set)?;
         interrupt::catch()?;
         let options = ExecuteOptions {

@@ -32,7 +32,7 @@ Examples:
   fairwind get ftp://ftp.example.org/pub/run7 --recursive --parallel 4
   fairwind get ftp://ftp.example.org/pub/src.tar - | tar x
   fairwind get ftp://192.0.2.7/big.iso --advisor http://127.0.0.1:8649 --json | jq .mbps")]
-pub struct Get {
+pub(crate) struct Get {
     /// URLs of one server and user; then, if wanted, the place for the files: a directory, a name for a single
     /// file, or - for standard output [default: the working directory]
     #[arg(required = true, value_name = "URL|LOCAL")]
@@ -59,7 +59,7 @@ struct Wanted {
 }
 
 impl Get {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let (places, local) = self.places()?;
         let to_output = local.is_some_and(|local| is_standard_output(Path::new(local)));
         let bar = transfer::begin()?;

@@ -31,7 +31,7 @@ Examples:
   fairwind history import router.csv --path argonne --hop gateway --capacity 155
   fairwind history generate --path lab --host 10.0.0.0/8 --weeks 9"
 )]
-pub struct History {
+pub(crate) struct History {
     #[command(subcommand)]
     action: Option<Action>,
     /// Address or name of the other host
@@ -61,7 +61,7 @@ enum Action {
 }
 
 impl History {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match (&self.action, &self.host) {
             (Some(Action::Import(import)), _) => import.run(),
             (Some(Action::Generate(generate)), _) => generate.run(),

@@ -12,13 +12,13 @@ use crate::failure::Failure;
 use crate::words::Word;
 
 #[derive(Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     Exec(Box<exec::Exec>),
     Run(run::Run),
 }
 
 impl Command {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
             Self::Exec(exec) => exec.run(),
             Self::Run(run) => run.run(),

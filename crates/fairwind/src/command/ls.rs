@@ -17,7 +17,7 @@ Times are UTC, and missing where the server does not tell them in a form that pr
 Examples:
   fairwind ls ftp://ftp.example.org
   fairwind ls ftp://alice@ftp.example.org/run/ --json | jq -r '.[].name'")]
-pub struct Ls {
+pub(crate) struct Ls {
     /// URL of a directory or file
     url: String,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub struct Ls {
 }
 
 impl Ls {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let place = transfer::place(&self.url)?;
         let bar = transfer::begin()?;
         let mut connection = transfer::connection(place.clone(), self.reach.options(&bar))?;

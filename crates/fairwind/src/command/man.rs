@@ -15,13 +15,13 @@ use crate::output;
 #[command(after_help = "\
 Example:
   fairwind man ~/.local/share/man/man1 && man fairwind-sim-run")]
-pub struct Man {
+pub(crate) struct Man {
     /// Folder for the pages, which is made if necessary
     dir: PathBuf,
 }
 
 impl Man {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let failed = Failure::at(&self.dir);
         fs::create_dir_all(&self.dir).map_err(failed)?;
         let mut command = super::Cli::command().disable_help_subcommand(true);

@@ -34,7 +34,7 @@ Examples:
   tar c run7 | fairwind put - ftp://alice@ftp.example.org/runs/run7.tar --create-dirs
   fairwind put run7 ftp://alice@ftp.example.org/runs/ --recursive
   fairwind put big.iso ftp://192.0.2.7/new.iso --buffer 16MB --json | jq .retransmits")]
-pub struct Put {
+pub(crate) struct Put {
     /// Files, directories with --recursive, or - for standard input; then the URL. A URL that ends with a slash
     /// or names a directory takes the files; otherwise it is the new name of a single file
     #[arg(required = true, num_args = 2.., value_names = ["LOCAL", "URL"])]
@@ -61,7 +61,7 @@ pub struct Put {
 }
 
 impl Put {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let (url, locals) = self.what.split_last().expect("two are required");
         let url = url
             .to_str()

@@ -15,13 +15,13 @@ prints the path of the report.
 
 Example:
   fairwind report experiment.result")]
-pub struct Report {
+pub(crate) struct Report {
     /// Result folder
     dir: PathBuf,
 }
 
 impl Report {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let page = fairwind_report::write(&self.dir)?;
         output::line(&page.display().to_string())?;
         Ok(())

@@ -31,7 +31,7 @@ Examples:
   fairwind reproduce enable:table-3 --engine lab
   fairwind reproduce drsftp --only path=95 --only size=1,8,128
   fairwind reproduce web100-dummynet --engine both --page docs/measurements/web100-dummynet.md")]
-pub struct Reproduce {
+pub(crate) struct Reproduce {
     /// A study, or a table or figure of a paper
     #[arg(value_name = "NAME")]
     name: Option<String>,
@@ -95,7 +95,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 impl Reproduce {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let Some(what) = self.name else {
             output::line(&list(&self.experiments)?)?;
             return Ok(());

@@ -43,7 +43,7 @@ Examples:
   fairwind serve --hash-password                       Ask for a password, print its hash
   fairwind serve /srv/data --user 'alice:$argon2id$…'  Alice may write
   fairwind serve /srv/data --config ftp.toml           All settings: docs/reference/ftp-server.md")]
-pub struct Serve {
+pub(crate) struct Serve {
     /// Directory to serve
     #[arg(required_unless_present = "hash_password")]
     dir: Option<PathBuf>,
@@ -105,7 +105,7 @@ pub struct Serve {
 }
 
 impl Serve {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         if self.hash_password {
             let hash = server::hash_password(&read_password()?).map_err(Failure::work)?;
             output::line(&hash)?;

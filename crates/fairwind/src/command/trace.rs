@@ -25,9 +25,9 @@ use serde_json::json;
 use crate::failure::{Failure, all_of};
 use crate::table::Table;
 use crate::{interrupt, output};
-pub use columns::columns;
+pub(crate) use columns::columns;
 use screen::Screen;
-pub use value::{duration, interval};
+pub(crate) use value::{duration, interval};
 
 /// Default time between samples.
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(10);
@@ -57,7 +57,7 @@ Examples:
   fairwind trace plot iperf.trace
   fairwind trace daemon /etc/fairwind/trace.toml"
 )]
-pub struct Trace {
+pub(crate) struct Trace {
     #[command(subcommand)]
     action: Option<Action>,
     /// Show this file of a trace, instead of tracing
@@ -137,7 +137,7 @@ enum Action {
 }
 
 impl Trace {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match (&self.action, &self.file) {
             (Some(Action::Daemon(daemon)), _) => daemon.run(),
             (Some(Action::Plot(plot)), _) => plot.run(),

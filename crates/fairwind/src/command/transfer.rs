@@ -22,7 +22,7 @@ use crate::{interrupt, output};
 
 /// How a server is reached.
 #[derive(Args)]
-pub struct Reach {
+pub(crate) struct Reach {
     /// Have the server open data connections (EPRT, PORT)
     #[arg(long)]
     active: bool,
@@ -36,7 +36,7 @@ pub struct Reach {
 
 /// How files are moved.
 #[derive(Args)]
-pub struct Moving {
+pub(crate) struct Moving {
     /// Do without right-sizing, buffers sized to the path, with servers that have it
     #[arg(long)]
     no_drs: bool,
@@ -53,7 +53,7 @@ pub struct Moving {
 
 /// Data connections of this host; a copy between two servers has none.
 #[derive(Args, Default)]
-pub struct Data {
+pub(crate) struct Data {
     /// Buffers of data connections: `auto` for the kernel's own, or a size such as 64KiB
     #[arg(long, value_name = "SIZE", default_value = "auto")]
     buffer: Buffer,
@@ -85,7 +85,7 @@ const CHECKSUMS: &[Word<ChecksumPolicy>] = &[
 
 impl Reach {
     /// Options for sessions that move no files.
-    pub fn options(&self, bar: &Arc<ByteBar>) -> Options {
+    pub(crate) fn options(&self, bar: &Arc<ByteBar>) -> Options {
         Options {
             mode: if self.active {
                 DataMode::Active
@@ -102,7 +102,7 @@ impl Reach {
 
 impl Moving {
     /// Options for sessions that move files.
-    pub fn options(
+    pub(crate) fn options(
         &self,
         data: &Data,
         reach: &Reach,
@@ -127,7 +127,7 @@ impl Moving {
     }
 
     /// Prints the outcome; fails if a transfer failed.
-    pub fn tell(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
+    pub(crate) fn tell(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
         if let Some(text) = self.text(command, outcome) {
             output::line(&text)?;
         }
@@ -135,7 +135,7 @@ impl Moving {
     }
 
     /// Prints the outcome to standard error, for transfers to standard output.
-    pub fn report_to_stderr(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
+    pub(crate) fn report_to_stderr(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
         if let Some(text) = self.text(command, outcome) {
             eprintln!("{}", text.trim_end());
         }
@@ -158,13 +158,13 @@ fn judge(outcome: &Outcome) -> Result<(), Failure> {
 }
 
 /// Catches signals and creates a progress bar.
-pub fn begin() -> Result<Arc<ByteBar>, Failure> {
+pub(crate) fn begin() -> Result<Arc<ByteBar>, Failure> {
     interrupt::catch()?;
     Ok(Arc::new(ByteBar::new()))
 }
 
 /// Says what of a tree is not moved.
-pub fn note(connection: &Connection, left_out: &[String]) {
+pub(crate) fn note(connection: &Connection, left_out: &[String]) {
     for left_out in left_out {
         let progress = &connection.options().progress;
         progress.note(&format!("left out: {left_out}"));
@@ -172,12 +172,12 @@ pub fn note(connection: &Connection, left_out: &[String]) {
 }
 
 /// Parses a URL.
-pub fn place(text: &str) -> Result<Place, Failure> {
+pub(crate) fn place(text: &str) -> Result<Place, Failure> {
     Ok(text.parse()?)
 }
 
 /// A connection to the server of a place, as the user named there.
-pub fn connection(place: Place, options: Options) -> Result<Connection, Failure> {
+pub(crate) fn connection(place: Place, options: Options) -> Result<Connection, Failure> {
     let ask = |question: &str| {
         let is_there = io::stdin().is_terminal();
         is_there.then(|| rpassword::prompt_password(question).ok())?
@@ -187,7 +187,7 @@ pub fn connection(place: Place, options: Options) -> Result<Connection, Failure>
 }
 
 /// The server of all these places, which must have the same server and user.
-pub fn server(places: &[Place]) -> Result<&Place, Failure> {
+pub(crate) fn server(places: &[Place]) -> Result<&Place, Failure> {
     let first = &places[0];
     let same = |place: &&Place| {
         (&place.host, place.port, &place.user) == (&first.host, first.port, &first.user)

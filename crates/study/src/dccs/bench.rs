@@ -28,7 +28,7 @@ const SPAN: Duration = Duration::from_secs(8 * 3600);
 const RTT_MS: f64 = 50.0;
 
 /// Where the experiments are and how large the transfers.
-pub struct Bench<'a> {
+pub(crate) struct Bench<'a> {
     pub experiments: PathBuf,
     pub results: PathBuf,
     /// Transfers with the same inputs are the same, and share a record.
@@ -42,7 +42,11 @@ pub struct Bench<'a> {
 
 impl Bench<'_> {
     /// Runs one transfer over the series, and counts its timeouts; none if it has no record and is not to be run.
-    pub fn run(&self, series: &Series, case: Case) -> Result<Option<(Transfer, u64)>, Error> {
+    pub(crate) fn run(
+        &self,
+        series: &Series,
+        case: Case,
+    ) -> Result<Option<(Transfer, u64)>, Error> {
         let level = &self.levels[case.level];
         let samples = series.with_less(level.less_mbps)?;
         let start = series.start(case.time)?;
@@ -105,7 +109,7 @@ impl Bench<'_> {
     }
 
     /// The throughput of one background connection alone, Mbit/s.
-    pub fn background_alone(&self) -> Result<f64, Error> {
+    pub(crate) fn background_alone(&self) -> Result<f64, Error> {
         let file = self.experiments.join(file_of(1));
         let set = ["duration=120s", "flow.ftp.start=119s"].map(str::to_owned);
         let outcome = fairwind_sim::run(
@@ -116,7 +120,11 @@ impl Bench<'_> {
     }
 
     /// The throughput at each loss of Table 1 with this delay and this stack, Mbit/s: the mean of all seeds.
-    pub fn table_1(experiments: &Path, delay_ms: f64, stack: &str) -> Result<[f64; 4], Error> {
+    pub(crate) fn table_1(
+        experiments: &Path,
+        delay_ms: f64,
+        stack: &str,
+    ) -> Result<[f64; 4], Error> {
         let file = experiments.join("table-1.toml");
         let mut observed = [0.0; 4];
         for (percent, mbps) in (1..).zip(&mut observed) {
@@ -139,7 +147,7 @@ impl Bench<'_> {
 }
 
 /// Writes a recording of losses, under a name of its content, and returns its whole path.
-pub fn write_losses(folder: &Path, losses: &str) -> Result<PathBuf, Error> {
+pub(crate) fn write_losses(folder: &Path, losses: &str) -> Result<PathBuf, Error> {
     let file = folder.join(format!("loss-{:016x}.csv", digest(losses.as_bytes())));
     write_whole(&file, losses)?;
     fs::canonicalize(&file).map_err(Error::at(&file))

@@ -7,7 +7,7 @@ use crate::demo::story;
 use crate::plan::{Parameter, Run, Values};
 
 /// What a run of the plan has: a transfer beside `others` other connections.
-pub const PARAMETERS: &[Parameter] = &[
+pub(crate) const PARAMETERS: &[Parameter] = &[
     Parameter::new("others", Values::Whole(0, 2)),
     Parameter::new("way", Values::Words(&WAYS)),
     Parameter::new("level", Values::Words(&LEVELS)),
@@ -24,14 +24,14 @@ const WAYS: [&str; 5] = [
     "last week",
 ];
 /// Least use of the path in percent, in the order of the levels of the thesis.
-pub const LEVELS: [&str; 3] = ["45", "60", "75"];
+pub(crate) const LEVELS: [&str; 3] = ["45", "60", "75"];
 /// Local times of day of the tests.
-pub const TIMES: [&str; 5] = ["00:15", "03:25", "07:25", "14:25", "21:10"];
+pub(crate) const TIMES: [&str; 5] = ["00:15", "03:25", "07:25", "14:25", "21:10"];
 /// Words of [`Losses`].
 const LOSSES_TAKEN: [&str; 2] = ["rounded", "exact"];
 
 /// The history sets of Tables 20 to 27.
-pub const HISTORY_SETS: [HistorySet; 3] = [
+pub(crate) const HISTORY_SETS: [HistorySet; 3] = [
     HistorySet::All,
     HistorySet::SameWeekday,
     HistorySet::LastDays(7),
@@ -39,7 +39,7 @@ pub const HISTORY_SETS: [HistorySet; 3] = [
 
 /// How a file is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// Not at all: the others are alone.
     Nobody,
     Standard,
@@ -60,7 +60,7 @@ impl From<Way> for story::Way {
 
 /// One transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Case {
+pub(crate) struct Case {
     /// Other connections beside it.
     pub others: usize,
     /// Index in the levels of congestion.
@@ -74,7 +74,7 @@ pub struct Case {
 
 impl Case {
     /// The standard transfer beside so many others, over a path of this level, at this time of day.
-    pub fn at(others: usize, level: usize, time: usize, losses: Losses) -> Case {
+    pub(crate) fn at(others: usize, level: usize, time: usize, losses: Losses) -> Case {
         Case {
             others,
             level,
@@ -85,7 +85,7 @@ impl Case {
     }
 
     /// The transfer of a run; what the plan does not say is the first of its kind.
-    pub fn of(run: &Run) -> Case {
+    pub(crate) fn of(run: &Run) -> Case {
         let index = |words: &[&str], parameter| {
             let word = run.get(parameter);
             words.iter().position(|known| *known == word).unwrap_or(0)

@@ -28,13 +28,13 @@ use series::Series;
 use tables::{Results, Tables, Transfer};
 use thesis::Thesis;
 
-pub use case::PARAMETERS;
+pub(crate) use case::PARAMETERS;
 
 /// Makes the transfers of the thesis' size in the simulator, or those scaled down in simulator and lab.
 ///
 /// # Errors
 /// If a transfer fails, or the lab cannot run here.
-pub fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
+pub(crate) fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let thesis: Thesis = task.plan.data()?;
     let (table_1, relation) = tables::table_1(&thesis, observed(task, "2005")?);
     let cases: Vec<Case> = task.runs.iter().map(Case::of).collect();

@@ -15,7 +15,7 @@ const BESIDE_OTHERS: [usize; 3] = [0, 2, 1];
 
 /// The result of a transfer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Transfer {
+pub(crate) struct Transfer {
     pub case: Case,
     /// Mean throughput, Mbit/s.
     pub mbps: f64,
@@ -28,7 +28,7 @@ pub struct Transfer {
 }
 
 /// The transfers over one series, or in one engine.
-pub struct Results {
+pub(crate) struct Results {
     /// Their name in tables.
     pub name: String,
     pub transfers: Vec<Transfer>,
@@ -42,20 +42,20 @@ impl Results {
     }
 
     /// The transfers like this one by standard TCP, without congestion control and advised.
-    pub fn ways(&self, case: Case) -> Option<[&Transfer; 3]> {
+    pub(crate) fn ways(&self, case: Case) -> Option<[&Transfer; 3]> {
         let [standard, nocc, advised] = WAYS.map(|way| self.find(Case { way, ..case }));
         Some([standard?, nocc?, advised?])
     }
 
     /// The mean gain of advised over standard FTP over the times of day, percent.
-    pub fn mean_gain(&self, losses: Losses, level: usize) -> f64 {
+    pub(crate) fn mean_gain(&self, losses: Losses, level: usize) -> f64 {
         let gain = |time| Some(gain(self.ways(Case::at(0, level, time, losses))?));
         mean((0..TIMES.len()).filter_map(gain))
     }
 
     /// How much of their throughput the others lose beside FTP of each way, on average over the times of day,
     /// percent.
-    pub fn mean_lost(&self, losses: Losses, others: usize) -> [f64; 3] {
+    pub(crate) fn mean_lost(&self, losses: Losses, others: usize) -> [f64; 3] {
         [0, 1, 2].map(|way| {
             let lost = |time| {
                 let beside = self.ways(Case::at(others, 0, time, losses))?[way];
@@ -70,14 +70,14 @@ impl Results {
 }
 
 /// The tables of the page, of transfers of the thesis' size or scaled down.
-pub struct Tables<'a> {
+pub(crate) struct Tables<'a> {
     pub thesis: &'a Thesis,
     pub all: &'a [Results],
 }
 
 /// Fits the constant to the throughputs of Table 1, observed or in their place, at delays of 25 and 50 ms,
 /// Mbit/s; NaN where there is none.
-pub fn fit(observed: [[f64; 4]; 2]) -> Relation {
+pub(crate) fn fit(observed: [[f64; 4]; 2]) -> Relation {
     let unit = Relation { constant: 1.0 };
     let mut cells = Vec::new();
     for (row, rtt_ms) in observed.iter().zip([25.0, 50.0]) {
@@ -90,7 +90,7 @@ pub fn fit(observed: [[f64; 4]; 2]) -> Relation {
 }
 
 /// Table 1 and the constant that follows from it, with the simulator's throughputs at delays of 25 and 50 ms.
-pub fn table_1(thesis: &Thesis, observed: [[f64; 4]; 2]) -> (Section, Relation) {
+pub(crate) fn table_1(thesis: &Thesis, observed: [[f64; 4]; 2]) -> (Section, Relation) {
     let (fitted, of_thesis) = (fit(observed), fit(thesis.observed));
     let constant = thesis.constant;
     let mut table = Table::new(&format!(
@@ -126,7 +126,7 @@ pub fn table_1(thesis: &Thesis, observed: [[f64; 4]; 2]) -> (Section, Relation) 
 
 impl Tables<'_> {
     /// Every table of the thesis' size.
-    pub fn whole(&self) -> Vec<Section> {
+    pub(crate) fn whole(&self) -> Vec<Section> {
         let levels = || self.thesis.level.iter().enumerate();
         let mut sections = vec![self.summary()];
         sections.extend(levels().map(|(at, level)| {
@@ -166,7 +166,7 @@ impl Tables<'_> {
 
     /// Tables 3 and 4, 6 and 7, 9 and 10; `of_way` are the cells of a transfer's throughput and time that have
     /// columns.
-    pub fn throughput<const N: usize>(
+    pub(crate) fn throughput<const N: usize>(
         &self,
         columns: &str,
         level: usize,
@@ -306,12 +306,12 @@ impl Tables<'_> {
 }
 
 /// A row that begins with a name.
-pub fn named(name: &str, cells: impl IntoIterator<Item = String>) -> Vec<String> {
+pub(crate) fn named(name: &str, cells: impl IntoIterator<Item = String>) -> Vec<String> {
     std::iter::once(name.to_owned()).chain(cells).collect()
 }
 
 /// Throughput of FTP and of the others beside it, and what these lose of what they have alone.
-pub fn pair(ftp: f64, others: f64, alone: Option<f64>) -> [String; 2] {
+pub(crate) fn pair(ftp: f64, others: f64, alone: Option<f64>) -> [String; 2] {
     let lost = alone.map(|alone| percent(lost(alone, others)));
     [
         format!("{} / {}", mbps(ftp), mbps(others)),
@@ -327,11 +327,11 @@ fn lost(alone: f64, beside: f64) -> f64 {
     100.0 * (1.0 - beside / alone)
 }
 
-pub fn mbps(mbps: f64) -> String {
+pub(crate) fn mbps(mbps: f64) -> String {
     format!("{mbps:.2}")
 }
 
-pub fn percent(percent: f64) -> String {
+pub(crate) fn percent(percent: f64) -> String {
     if percent.is_nan() {
         return "-".to_owned();
     }

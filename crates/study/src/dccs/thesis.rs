@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// What is compared with the results.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Thesis {
+pub(crate) struct Thesis {
     pub constant: f64,
     pub observed: [[f64; 4]; 2],
     pub background_alone: f64,
@@ -18,7 +18,7 @@ pub struct Thesis {
 /// The transfers over a path of one level of congestion: slight, moderate or high.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Level {
+pub(crate) struct Level {
     pub tables: String,
     pub history_tables: String,
     pub threshold_mbps: f64,

@@ -42,10 +42,10 @@ const BETWEEN_SERVERS: &str = r#"
     exit $status"#;
 
 /// The transfers of a table: several of each kind and size.
-pub type Cells = BTreeMap<(String, u64), Vec<Report>>;
+pub(crate) type Cells = BTreeMap<(String, u64), Vec<Report>>;
 
 /// All transfers over a path.
-pub struct Measured<'a> {
+pub(crate) struct Measured<'a> {
     pub line: &'a Line,
     pub client_and_server: Cells,
     pub servers: Cells,
@@ -54,7 +54,7 @@ pub struct Measured<'a> {
 }
 
 /// Makes transfers, and keeps them.
-pub struct Bench<'a> {
+pub(crate) struct Bench<'a> {
     task: &'a Task<'a>,
     cache: Cache,
     /// The congestion control of both ends.
@@ -62,7 +62,7 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    pub fn new(task: &'a Task<'a>) -> Bench<'a> {
+    pub(crate) fn new(task: &'a Task<'a>) -> Bench<'a> {
         Bench {
             task,
             cache: task.cache(""),
@@ -71,7 +71,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Makes the transfers that take minutes and little else.
-    pub fn long_ones(&self, cells: &[Cell<'_>]) -> Result<(), Error> {
+    pub(crate) fn long_ones(&self, cells: &[Cell<'_>]) -> Result<(), Error> {
         let is_long = |cell: &&Cell<'_>| cell.kind.word == STOCK && cell.size > LONG;
         let mut long: Vec<Cell> = cells.iter().filter(is_long).copied().collect();
         long.sort_by_key(|cell| std::cmp::Reverse(cell.size));
@@ -84,7 +84,11 @@ impl<'a> Bench<'a> {
     }
 
     /// Makes the transfers over a path.
-    pub fn measure<'l>(&self, line: &'l Line, cells: &[Cell<'_>]) -> Result<Measured<'l>, Error> {
+    pub(crate) fn measure<'l>(
+        &self,
+        line: &'l Line,
+        cells: &[Cell<'_>],
+    ) -> Result<Measured<'l>, Error> {
         let mut measured = Measured {
             line,
             client_and_server: Cells::new(),
@@ -275,7 +279,7 @@ impl<'a> Bench<'a> {
 }
 
 /// The congestion control of both ends.
-pub fn control<'a>(task: &'a Task<'_>) -> &'a str {
+pub(crate) fn control<'a>(task: &'a Task<'_>) -> &'a str {
     task.options
         .congestion_control
         .as_deref()

@@ -16,7 +16,7 @@ use crate::{Error, Made, Task};
 use bench::Bench;
 
 /// What a run of its plan has.
-pub const PARAMETERS: &[Parameter] = &[
+pub(crate) const PARAMETERS: &[Parameter] = &[
     Parameter::new("path", Values::Words(&["95", "1000"])),
     Parameter::new(
         "transfer",
@@ -119,7 +119,7 @@ impl<'a> Cell<'a> {
 ///
 /// # Errors
 /// If a transfer fails.
-pub fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
+pub(crate) fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let data: Data = task.plan.data()?;
     let cells = cells(&data, &task.runs)?;
     let bench = Bench::new(task);

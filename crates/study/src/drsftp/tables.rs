@@ -13,7 +13,7 @@ use crate::table::Table;
 use crate::{Made, Task};
 
 /// Everything that comes of the transfers.
-pub fn all(task: &Task<'_>, kinds: &[Kind], done: &[Measured<'_>]) -> Made {
+pub(crate) fn all(task: &Task<'_>, kinds: &[Kind], done: &[Measured<'_>]) -> Made {
     let mut page = Page {
         plan: &task.plan.name,
         kinds,

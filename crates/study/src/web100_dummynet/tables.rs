@@ -12,10 +12,10 @@ use crate::plan::{Row, TablePlan};
 use crate::table::Table;
 
 /// What the plan has tables of.
-pub const KINDS: &[&str] = &["pairs", "single", "overseas", "convergence", "weights"];
+pub(crate) const KINDS: &[&str] = &["pairs", "single", "overseas", "convergence", "weights"];
 
 /// The plan's tables, as far as their runs have been made.
-pub fn all(bench: &Bench<'_>) -> Result<Vec<Section>, Error> {
+pub(crate) fn all(bench: &Bench<'_>) -> Result<Vec<Section>, Error> {
     let mut sections = Vec::new();
     for plan in &bench.plan().tables {
         let table = match plan.kind.as_str() {

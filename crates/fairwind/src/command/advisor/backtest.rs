@@ -29,7 +29,7 @@ Examples:
   fairwind advisor backtest --path argonne
   fairwind advisor backtest recorded.csv --threshold 42 --time-zone America/Chicago
   fairwind advisor backtest ifHCInOctets.csv.gz --capacity 155")]
-pub struct Backtest {
+pub(crate) struct Backtest {
     /// Recording, as `fairwind history import` reads it
     #[arg(required_unless_present = "path", conflicts_with = "path")]
     file: Option<PathBuf>,
@@ -67,7 +67,7 @@ struct Past {
 }
 
 impl Backtest {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let mut judged = Vec::new();
         for past in self.pasts()? {
             let all = past.samples.all();

@@ -17,7 +17,7 @@ use crate::table::Table;
 /// the usual time between its tests. Works in the state directory; a running advisor sees changes within
 /// two seconds.
 #[derive(Subcommand)]
-pub enum Hops {
+pub(crate) enum Hops {
     List(List),
     Remove(Remove),
 }
@@ -27,7 +27,7 @@ pub enum Hops {
 #[command(after_help = "\
 Examples:
   fairwind advisor hops list argonne")]
-pub struct List {
+pub(crate) struct List {
     /// Name of the path
     path: String,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub struct List {
 #[command(after_help = "\
 Examples:
   fairwind advisor hops remove argonne gatewya")]
-pub struct Remove {
+pub(crate) struct Remove {
     /// Name of the path
     path: String,
     /// Name of the hop
@@ -52,7 +52,7 @@ pub struct Remove {
 }
 
 impl Hops {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
             Self::List(list) => list.run(),
             Self::Remove(remove) => remove.run(),

@@ -16,7 +16,7 @@ use crate::words::{Word, one_of};
 ///
 /// Works in the state directory; a running advisor sees changes within two seconds.
 #[derive(Subcommand)]
-pub enum Paths {
+pub(crate) enum Paths {
     List(List),
     Add(Box<Add>),
     AddHosts(AddHosts),
@@ -25,7 +25,7 @@ pub enum Paths {
 
 /// List the paths
 #[derive(Args)]
-pub struct List {
+pub(crate) struct List {
     #[command(flatten)]
     state: State,
     /// Print everything that is declared, as JSON
@@ -39,7 +39,7 @@ pub struct List {
 Examples:
   fairwind advisor paths add argonne 192.0.2.0/24 data.example.org --hop gateway --threshold 42 --own
   fairwind advisor paths add berkeley 198.51.100.7 --model linear --time-zone America/Los_Angeles")]
-pub struct Add {
+pub(crate) struct Add {
     /// Name of the path: letters, digits, `.`, `_` and `-`
     name: String,
     /// Hosts at the other end: addresses, networks, names, and domains (*.example.org)
@@ -72,7 +72,7 @@ pub struct Add {
 #[command(after_help = "\
 Examples:
   fairwind advisor paths add-hosts argonne backup.example.org 203.0.113.0/24")]
-pub struct AddHosts {
+pub(crate) struct AddHosts {
     /// Name of the path
     name: String,
     /// Hosts at the other end: addresses, networks, names, and domains (*.example.org)
@@ -84,7 +84,7 @@ pub struct AddHosts {
 
 /// Remove a path and its history
 #[derive(Args)]
-pub struct Remove {
+pub(crate) struct Remove {
     /// Name of the path
     name: String,
     #[command(flatten)]
@@ -97,7 +97,7 @@ const MODELS: &[Word<ModelKind>] = &[
 ];
 
 impl Paths {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
             Self::List(list) => list.run(),
             Self::Add(add) => add.run(),

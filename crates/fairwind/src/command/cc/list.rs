@@ -20,7 +20,7 @@ parameters = { tau = \"50ms\" }. Only root sees the number of users of a loaded 
 
 Example:
   fairwind cc list --json | jq -r '.controls[].name'")]
-pub struct List {
+pub(crate) struct List {
     /// Print JSON and nothing else
     #[arg(long)]
     json: bool,
@@ -37,7 +37,7 @@ struct Kernel {
 }
 
 impl List {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let kernel = Kernel {
             // The simulator needs none of them, so a kernel that does not list them is no error.
             available: kernel::available().unwrap_or_default(),

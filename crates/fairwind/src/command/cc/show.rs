@@ -13,7 +13,7 @@ use crate::table::Table;
 
 /// Show a control: its parameters, and their values in the kernel
 #[derive(Args)]
-pub struct Show {
+pub(crate) struct Show {
     /// Name of the congestion control, in cc/ or in the kernel
     name: String,
     /// Print JSON and nothing else
@@ -24,7 +24,7 @@ pub struct Show {
 }
 
 impl Show {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let control = self.place.control(&self.name)?;
         let name = self.place.kernel_name(&self.name);
         let failed = |error: PinError| self.place.failure(&name, &error);

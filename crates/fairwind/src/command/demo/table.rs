@@ -6,7 +6,7 @@ use fairwind_study::demo::table::rows;
 use crate::table::Table;
 
 /// The table as text.
-pub fn text(outcomes: &Outcomes) -> String {
+pub(crate) fn text(outcomes: &Outcomes) -> String {
     let mut table = Table::new(
         "transfer | >Mbit/s | >took s | >others lost % | >others lost MB | \
              >sent again | >changes | checksum",

@@ -45,7 +45,7 @@ fn sides(facts: &Facts) -> [Side; 2] {
 }
 
 /// Whether the kernel's autotuning fills the path.
-pub fn autotuned(facts: &Facts, goal: Goal) -> Vec<Finding> {
+pub(crate) fn autotuned(facts: &Facts, goal: Goal) -> Vec<Finding> {
     let needed = goal.product().saturating_mul(2);
     let mut findings: Vec<Finding> = sides(facts)
         .iter()
@@ -70,7 +70,7 @@ pub fn autotuned(facts: &Facts, goal: Goal) -> Vec<Finding> {
 }
 
 /// Whether a program that sizes buffers itself fills the path.
-pub fn sized(facts: &Facts, goal: Goal) -> Vec<Finding> {
+pub(crate) fn sized(facts: &Facts, goal: Goal) -> Vec<Finding> {
     let needed = goal.product().saturating_mul(2);
     let findings = sides(facts).map(|side| {
         if facts.has(NET_ADMIN) {

@@ -7,7 +7,7 @@ use super::facts::{BPF_FILE_SYSTEM, Facts};
 
 /// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub(crate) enum State {
     /// All that is needed is there.
     Fine,
     /// It works, with limits.
@@ -18,7 +18,7 @@ pub enum State {
 
 impl State {
     /// Its name in JSON.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Fine => "fine",
             Self::Limited => "limited",
@@ -37,7 +37,7 @@ impl State {
 
 /// The outcome of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// What was checked.
     pub what: &'static str,
     /// Whether it is enough.
@@ -50,7 +50,7 @@ pub struct Finding {
 
 impl Finding {
     /// Nothing needs fixing.
-    pub fn fine(what: &'static str, found: impl Into<String>) -> Self {
+    pub(crate) fn fine(what: &'static str, found: impl Into<String>) -> Self {
         Self {
             what,
             state: State::Fine,
@@ -60,7 +60,11 @@ impl Finding {
     }
 
     /// It works, with limits.
-    pub fn limited(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn limited(
+        what: &'static str,
+        found: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
         Self {
             what,
             state: State::Limited,
@@ -70,7 +74,11 @@ impl Finding {
     }
 
     /// It does not work.
-    pub fn missing(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn missing(
+        what: &'static str,
+        found: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
         Self {
             state: State::Missing,
             ..Self::limited(what, found, fix)
@@ -78,7 +86,12 @@ impl Finding {
     }
 
     /// This if it is so, or else limited.
-    pub fn or_limited(self, is_so: bool, found: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn or_limited(
+        self,
+        is_so: bool,
+        found: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
         if is_so {
             self
         } else {
@@ -113,7 +126,7 @@ impl Finding {
 }
 
 /// Checks that the kernel is at least version `least`.
-pub fn kernel(facts: &Facts, least: (u32, u32)) -> Finding {
+pub(crate) fn kernel(facts: &Facts, least: (u32, u32)) -> Finding {
     let what = "kernel";
     let (major, minor) = least;
     match version(&facts.release) {
@@ -130,7 +143,7 @@ pub fn kernel(facts: &Facts, least: (u32, u32)) -> Finding {
 }
 
 /// Checks for the kernel's description of its own types.
-pub fn btf(facts: &Facts) -> Finding {
+pub(crate) fn btf(facts: &Facts) -> Finding {
     Finding::fine("BTF", "/sys/kernel/btf/vmlinux").or_missing(
         facts.btf,
         "no /sys/kernel/btf/vmlinux: built without CONFIG_DEBUG_INFO_BTF",
@@ -139,7 +152,7 @@ pub fn btf(facts: &Facts) -> Finding {
 }
 
 /// Checks that eBPF programs may be loaded. `CAP_SYS_ADMIN` includes the capabilities for that.
-pub fn ebpf_capabilities(facts: &Facts) -> Finding {
+pub(crate) fn ebpf_capabilities(facts: &Facts) -> Finding {
     if facts.has(SYS_ADMIN) {
         return Finding::fine("capabilities", "CAP_SYS_ADMIN");
     }
@@ -147,7 +160,7 @@ pub fn ebpf_capabilities(facts: &Facts) -> Finding {
 }
 
 /// Checks that namespaces and devices may be created.
-pub fn lab_capabilities(facts: &Facts) -> Finding {
+pub(crate) fn lab_capabilities(facts: &Facts) -> Finding {
     capabilities(facts, &[NET_ADMIN, SYS_ADMIN])
 }
 
@@ -164,12 +177,12 @@ fn capabilities(facts: &Facts, needed: &[fairwind_kernel::Capability]) -> Findin
 }
 
 /// Checks that TUN devices can be created.
-pub fn tun(facts: &Facts) -> Finding {
+pub(crate) fn tun(facts: &Facts) -> Finding {
     Finding::fine("TUN", "/dev/net/tun").or_missing(facts.tun, "no /dev/net/tun", "modprobe tun")
 }
 
 /// Checks that a program runs in a host of the lab.
-pub fn lab_trial(facts: &Facts) -> Finding {
+pub(crate) fn lab_trial(facts: &Facts) -> Finding {
     match &facts.lab_refused {
         None => Finding::fine("a trial", "nothing refused"),
         Some(refused) => Finding::missing("a trial", refused, "fairwind sim run"),
@@ -177,7 +190,7 @@ pub fn lab_trial(facts: &Facts) -> Finding {
 }
 
 /// Checks that congestion controls can be pinned.
-pub fn bpf_file_system(facts: &Facts) -> Finding {
+pub(crate) fn bpf_file_system(facts: &Facts) -> Finding {
     Finding::fine("BPF file system", BPF_FILE_SYSTEM).or_missing(
         facts.bpf_file_system,
         format!("not mounted at {BPF_FILE_SYSTEM}"),
@@ -186,7 +199,7 @@ pub fn bpf_file_system(facts: &Facts) -> Finding {
 }
 
 /// Checks that traces can be limited to the programs of a cgroup.
-pub fn cgroup(facts: &Facts) -> Finding {
+pub(crate) fn cgroup(facts: &Facts) -> Finding {
     Finding::fine("cgroup", "version 2").or_limited(
         facts.cgroup,
         "version 2 is not mounted: no trace of one cgroup alone",
@@ -195,7 +208,7 @@ pub fn cgroup(facts: &Facts) -> Finding {
 }
 
 /// Lists fairwind's congestion controls in the kernel. Having none is no shortcoming.
-pub fn loaded(facts: &Facts) -> Finding {
+pub(crate) fn loaded(facts: &Facts) -> Finding {
     let names = facts.available.iter().map(String::as_str);
     let ours: Vec<&str> = names.filter(|name| name.starts_with("fw_")).collect();
     match ours.as_slice() {
@@ -207,7 +220,7 @@ pub fn loaded(facts: &Facts) -> Finding {
 const NOCC: &str = "fw_nocc";
 
 /// Checks that nocc is in the kernel, or that this process may load it.
-pub fn nocc_loaded(facts: &Facts) -> Finding {
+pub(crate) fn nocc_loaded(facts: &Facts) -> Finding {
     let load = "fairwind cc load nocc --allow-nocc";
     if facts.available.iter().any(|name| name == NOCC) {
         return Finding::fine(NOCC, "loaded");
@@ -219,7 +232,7 @@ pub fn nocc_loaded(facts: &Facts) -> Finding {
 }
 
 /// Checks that this process may use nocc.
-pub fn nocc_allowed(facts: &Facts) -> Finding {
+pub(crate) fn nocc_allowed(facts: &Facts) -> Finding {
     let what = "may take it";
     let setting = "net.ipv4.tcp_allowed_congestion_control";
     if facts.has(NET_ADMIN) {
@@ -233,7 +246,7 @@ pub fn nocc_allowed(facts: &Facts) -> Finding {
 }
 
 /// Checks that the default port of FTP can be opened.
-pub fn port_21(facts: &Facts) -> Finding {
+pub(crate) fn port_21(facts: &Facts) -> Finding {
     let first = facts.first_port;
     Finding::fine("port 21", "can be had").or_limited(
         facts.has(NET_BIND_SERVICE) || first <= 21,
@@ -246,7 +259,7 @@ pub fn port_21(facts: &Facts) -> Finding {
 const FILES: u64 = 4096;
 
 /// Checks that there are file descriptors for a thousand sessions.
-pub fn files(facts: &Facts) -> Finding {
+pub(crate) fn files(facts: &Facts) -> Finding {
     match facts.files {
         files if files < FILES => Finding::limited(
             "open files",
@@ -258,7 +271,7 @@ pub fn files(facts: &Facts) -> Finding {
 }
 
 /// Checks that ICMP echo requests may be sent.
-pub fn echo(facts: &Facts) -> Finding {
+pub(crate) fn echo(facts: &Facts) -> Finding {
     match (facts.ping, facts.has(NET_RAW)) {
         (true, _) => Finding::fine("ICMP echo", "net.ipv4.ping_group_range"),
         (false, true) => Finding::fine("ICMP echo", "CAP_NET_RAW"),
@@ -271,7 +284,7 @@ pub fn echo(facts: &Facts) -> Finding {
 }
 
 /// Checks window scaling (RFC 7323, section 2).
-pub fn window_scaling(facts: &Facts) -> Finding {
+pub(crate) fn window_scaling(facts: &Facts) -> Finding {
     let cost = "no window above 64 KiB";
     switch(
         "window scaling",
@@ -282,19 +295,19 @@ pub fn window_scaling(facts: &Facts) -> Finding {
 }
 
 /// Checks timestamps (RFC 7323, section 3).
-pub fn timestamps(facts: &Facts) -> Finding {
+pub(crate) fn timestamps(facts: &Facts) -> Finding {
     let cost = "old segments may pass for new ones above 1 Gbit/s";
     switch("timestamps", facts.timestamps, cost, "tcp_timestamps")
 }
 
 /// Checks selective acknowledgements (RFC 2018).
-pub fn sack(facts: &Facts) -> Finding {
+pub(crate) fn sack(facts: &Facts) -> Finding {
     let cost = "one loss is repaired a round trip";
     switch("SACK", facts.sack, cost, "tcp_sack")
 }
 
 /// Checks that a setting of TCP is on, and says what it costs if it is off.
-pub fn switch(what: &'static str, is_on: bool, cost: &str, setting: &str) -> Finding {
+pub(crate) fn switch(what: &'static str, is_on: bool, cost: &str, setting: &str) -> Finding {
     Finding::fine(what, "on").or_limited(
         is_on,
         format!("off: {cost}"),

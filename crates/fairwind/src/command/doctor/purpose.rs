@@ -9,7 +9,7 @@ use super::facts::Facts;
 
 /// What is to work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// fairwind sim
     Simulator,
     /// fairwind lab
@@ -34,7 +34,7 @@ pub enum Purpose {
 
 impl Purpose {
     /// Its name on the command line.
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let value = self.to_possible_value();
         value.expect("none is hidden").get_name().to_owned()
     }

@@ -22,7 +22,7 @@ use crate::output;
 Examples:
   fairwind history generate --path lab --host 10.0.0.0/8 --weeks 9 --until 2026-03-02T14:00:00Z
   fairwind history generate --capacity 100 --quiet 20 --busy 70 --csv > curve.csv")]
-pub struct Generate {
+pub(crate) struct Generate {
     /// Path, which is declared if it is new; required without --csv
     #[arg(long, value_name = "NAME", required_unless_present = "csv")]
     path: Option<String>,
@@ -70,7 +70,7 @@ pub struct Generate {
 }
 
 impl Generate {
-    pub fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
         let until = self.until.unwrap_or_else(Timestamp::now);
         let samples = self.samples(until)?;
         let Some(name) = &self.path else {

@@ -25,7 +25,7 @@ use crate::{output, shell};
 Examples:
   fairwind history import available.csv --path b --host b.example.org
   fairwind history import ifHCInOctets.csv --path argonne --hop gateway --capacity 155")]
-pub struct Import {
+pub(crate) struct Import {
     /// Recording; - for standard input
     file: PathBuf,
     /// Path, which is declared if it is new
@@ -48,7 +48,7 @@ pub struct Import {
 }
 
 impl Import {
-    pub fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
         let file: Box<dyn Read> = if self.file.as_os_str() == "-" {
             Box::new(io::stdin().lock())
         } else {
@@ -76,7 +76,7 @@ impl Import {
 
 /// Warns that nobody is advised from a path without hosts, and prints the command that adds some, in the same
 /// state directory.
-pub fn tell_if_no_host_leads_to(path: &KnownPath, state: Option<&Path>) {
+pub(crate) fn tell_if_no_host_leads_to(path: &KnownPath, state: Option<&Path>) {
     let config = path.config();
     if config.hosts.is_empty() {
         let name = &config.name;
@@ -91,7 +91,7 @@ pub fn tell_if_no_host_leads_to(path: &KnownPath, state: Option<&Path>) {
 }
 
 /// How many samples were accepted, and how many refused for which reason.
-pub fn summary(answer: &SamplesAnswer) -> String {
+pub(crate) fn summary(answer: &SamplesAnswer) -> String {
     let refused = &answer.refused;
     let mut text = format!("{} samples imported", answer.accepted);
     for (number, why) in [

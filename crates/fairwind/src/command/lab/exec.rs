@@ -48,7 +48,7 @@ With --host:
     iptables -t nat -A POSTROUTING -s 10.77.0.0/16 ! -o fw+ -j MASQUERADE
     iptables -t nat -D POSTROUTING -s 10.77.0.0/16 ! -o fw+ -j MASQUERADE
     sysctl -w net.ipv4.ip_forward=0")]
-pub struct Exec {
+pub(crate) struct Exec {
     #[command(flatten)]
     path: path::PathOptions,
     /// Congestion control of all connections of both hosts: one of the kernel's, or one of `fairwind cc list`,
@@ -83,7 +83,7 @@ pub struct Exec {
 }
 
 impl Exec {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let control = self.control()?;
         let mut config = ExecConfig {
             congestion_control: control,

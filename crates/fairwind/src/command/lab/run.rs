@@ -28,7 +28,7 @@ Examples:
   fairwind lab run experiment.toml --offload none
   fairwind sim run experiment.toml --out sim && fairwind lab run experiment.toml --out lab &&
       fairwind compare sim lab")]
-pub struct Run {
+pub(crate) struct Run {
     #[command(flatten)]
     execution: Execution,
     /// What the hosts leave to their network devices
@@ -40,7 +40,7 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let lab = Lab {
             offload: self.offload,
             own_controls: self.own_controls,

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 
 /// What of the connections is kept.
 #[derive(Args)]
-pub struct Traced {
+pub(crate) struct Traced {
     /// Write the instruments of all connections behind the path into this folder, new or empty
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
@@ -29,7 +29,7 @@ pub struct Traced {
 
 impl Traced {
     /// Runs the command, traced on request.
-    pub fn run(&self, config: &ExecConfig) -> Result<ExecOutcome, Failure> {
+    pub(crate) fn run(&self, config: &ExecConfig) -> Result<ExecOutcome, Failure> {
         let Some(folder) = &self.trace else {
             return Ok(exec::run(config)?);
         };

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 
 /// The decoded file.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub(crate) struct Config {
     /// The folder in which each run gets its own.
     pub out: PathBuf,
     interval: Option<Duration>,
@@ -33,7 +33,7 @@ pub struct Config {
 
 impl Config {
     /// The plan of a run, still without its folder.
-    pub fn plan(&self) -> Result<Plan, Failure> {
+    pub(crate) fn plan(&self) -> Result<Plan, Failure> {
         Ok(Plan {
             options: self.options.clone(),
             interval: self.interval,
@@ -45,7 +45,7 @@ impl Config {
 }
 
 /// Reads the file.
-pub fn load(file: &Path) -> Result<Config, Failure> {
+pub(crate) fn load(file: &Path) -> Result<Config, Failure> {
     let text = fs::read_to_string(file).map_err(Failure::no_input(file))?;
     Ok(read(&file.display().to_string(), &text)?)
 }

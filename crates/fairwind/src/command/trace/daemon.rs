@@ -35,7 +35,7 @@ Example of a file:
   ports = [20, 21]
 
 `fairwind schema trace-daemon` describes every field for editors.")]
-pub struct Daemon {
+pub(crate) struct Daemon {
     /// File that says what to trace (TOML)
     file: PathBuf,
     /// Only say whether the file is right
@@ -53,7 +53,7 @@ fn set_by(signals: &[i32]) -> Result<Arc<AtomicBool>, Failure> {
 }
 
 impl Daemon {
-    pub fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
         let config = config::load(&self.file)?;
         if self.check {
             return Ok(output::line(&format!("{}: right", self.file.display()))?);

@@ -28,7 +28,7 @@ const LONG_S: f64 = 60.0;
 Examples:
   fairwind trace plot iperf.trace
   fairwind trace plot iperf.trace/00001_10.0.0.1-40112_10.0.0.2-5201.parquet --out plots")]
-pub struct Plot {
+pub(crate) struct Plot {
     /// File of a trace, or its folder
     path: PathBuf,
     /// Folder for the plots [default: plots in the folder, or the file's name with .plots]
@@ -37,7 +37,7 @@ pub struct Plot {
 }
 
 impl Plot {
-    pub fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
         let is_folder = self.path.is_dir();
         let files = if is_folder {
             busiest(&self.path)?

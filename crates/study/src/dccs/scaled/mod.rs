@@ -7,9 +7,9 @@
 //! 2.5² times as often. The losses are also adapted to the TCP that runs here, whose constant is fitted as
 //! that of the thesis' TCP is.
 
-pub mod moved;
-pub mod network;
-pub mod tables;
+pub(crate) mod moved;
+pub(crate) mod network;
+pub(crate) mod tables;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
 
 /// What moves the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub(crate) enum Engine {
     /// The simulator; the mean of ten seeds.
     Sim,
     /// The running kernel; one run.
@@ -70,7 +70,7 @@ pub enum Engine {
 }
 
 /// Where and how the tests are run.
-pub struct Small<'a> {
+pub(crate) struct Small<'a> {
     pub task: &'a Task<'a>,
     pub results: PathBuf,
     pub cache: Cache,
@@ -85,7 +85,7 @@ pub struct Small<'a> {
 
 impl Small<'_> {
     /// Runs the tests in the simulator and then in the lab, or returns their kept results.
-    pub fn run_all(&self, cases: &[Case]) -> Result<Vec<Results>, Error> {
+    pub(crate) fn run_all(&self, cases: &[Case]) -> Result<Vec<Results>, Error> {
         let cases = scaled(cases);
         let mut runs = 0;
         let mut all = Vec::new();
@@ -265,7 +265,7 @@ fn into(folder: &Path) -> ExecuteOptions {
 }
 
 /// A test, ready to be run.
-pub struct Test {
+pub(crate) struct Test {
     name: String,
     engine: Engine,
     case: Case,

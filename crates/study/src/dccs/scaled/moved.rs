@@ -13,7 +13,7 @@ use crate::demo::measure::Measured;
 
 /// The result of a test.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Moved {
+pub(crate) struct Moved {
     /// Mean throughput of the transfer, Mbit/s; 0 without one.
     pub mbps: f64,
     /// Mean throughput of all others together meanwhile, Mbit/s.
@@ -26,7 +26,7 @@ pub struct Moved {
 
 impl Moved {
     /// The result of a measured run. The transfer lasts from the opening of its connection to its last byte.
-    pub fn of(test: &Test, measured: &Measured, inputs: &[Input]) -> Result<Moved, Error> {
+    pub(crate) fn of(test: &Test, measured: &Measured, inputs: &[Input]) -> Result<Moved, Error> {
         let Some(transfer) = &measured.transfer else {
             let bytes = measured.others_bytes(START_S, START_S + ALONE_S);
             return Ok(Moved {
@@ -53,7 +53,7 @@ impl Moved {
     }
 
     /// The mean over the seeds of a test; the inputs are those of most seeds.
-    pub fn mean(all: &[Moved]) -> Moved {
+    pub(crate) fn mean(all: &[Moved]) -> Moved {
         let mean = |value: fn(&Moved) -> f64| all.iter().map(value).sum::<f64>() / all.len() as f64;
         let count = |moved: &&Moved| all.iter().filter(|m| m.inputs == moved.inputs).count();
         let first = all.iter().max_by_key(count).expect("there are seeds");
@@ -67,7 +67,7 @@ impl Moved {
 }
 
 /// The answers in a server's log of advice, on the advisor's clock.
-pub fn logged(log: &str) -> Vec<Input> {
+pub(crate) fn logged(log: &str) -> Vec<Input> {
     let input = |line: &str| {
         let record: Value = serde_json::from_str(line).ok()?;
         let mode = match (record["event"].as_str()?, record["mode"].as_str()?) {

@@ -11,7 +11,7 @@ use crate::demo::network::{Sites, filled};
 use crate::demo::story::Way;
 
 /// How the file is moved.
-pub enum Means<'a> {
+pub(crate) enum Means<'a> {
     /// By a flow of the simulator, with the changes of congestion control as the value of its `switch`.
     Simulated { first: &'a str, switch: &'a str },
     /// By programs.
@@ -19,7 +19,7 @@ pub enum Means<'a> {
 }
 
 /// The path of a test, and how long a run lasts at most.
-pub struct Network<'a> {
+pub(crate) struct Network<'a> {
     /// Other connections.
     pub others: usize,
     /// The losses of the path.
@@ -37,7 +37,7 @@ const SITES: Sites = Sites {
 
 impl Network<'_> {
     /// The experiment, as TOML.
-    pub fn experiment(&self, way: Way, means: &Means<'_>) -> String {
+    pub(crate) fn experiment(&self, way: Way, means: &Means<'_>) -> String {
         let path = filled(
             include_str!("path.toml"),
             &[

@@ -7,7 +7,7 @@ use crate::page::Section;
 use crate::table::Table;
 
 /// Every table that has tests.
-pub fn all(tables: &Tables<'_>, relation_here: Relation) -> Vec<Section> {
+pub(crate) fn all(tables: &Tables<'_>, relation_here: Relation) -> Vec<Section> {
     let mut sections = vec![summary(tables), constant(relation_here)];
     sections.extend(tables.thesis.level.iter().enumerate().map(|(at, level)| {
         let columns =
