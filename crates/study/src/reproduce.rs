@@ -62,7 +62,10 @@ fn no_name(name: &str, index: &Index, otherwise: Error) -> Error {
     if meant.is_empty() {
         return otherwise;
     }
-    let help = format!("did you mean {}?", meant.join(", "));
+    let help = match index.papers.iter().find(|paper| paper.name == name) {
+        Some(paper) => format!("{} has {}", paper.title, meant.join(", ")),
+        None => format!("did you mean {}?", meant.join(" or ")),
+    };
     Error::input(format!("no plan is called {name}\n  help: {help}"))
 }
 

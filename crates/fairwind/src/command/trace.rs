@@ -260,18 +260,14 @@ fn text(index: &Index, counts: &Counts) -> String {
 /// Describes what the trace lacks.
 fn unseen(counts: &Counts, index: &Index) -> String {
     let left_out = [
-        (
-            "late:",
-            index.late_intervals as u64,
-            "intervals without a sample",
-        ),
-        ("unwritten:", index.unwritten as u64, "samples (disk full)"),
+        ("late:", index.late_intervals, "intervals without a sample"),
+        ("unwritten:", index.unwritten, "samples (disk full)"),
         (
             "unrecorded:",
-            index.unrecorded as u64,
+            index.unrecorded,
             "connections, for want of files",
         ),
-        ("removed:", index.removed as u64, "of the oldest files"),
+        ("removed:", index.removed, "of the oldest files"),
     ];
     not_seen(counts) + &lines(&left_out)
 }

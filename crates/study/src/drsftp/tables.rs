@@ -201,6 +201,9 @@ impl Page<'_> {
     }
 }
 
+/// The cell for a size of files; none for a dash.
+type OfSize<'a> = &'a dyn Fn(u64) -> Option<String>;
+
 /// A figure over the sizes of files, and its table.
 struct OverSizes<'a> {
     name: String,
@@ -214,7 +217,7 @@ struct OverSizes<'a> {
     value: fn(&[Report]) -> f64,
     text: fn(&[Report]) -> String,
     /// Head and cells of a last column.
-    last: Option<(&'a str, &'a dyn Fn(u64) -> Option<String>)>,
+    last: Option<(&'a str, OfSize<'a>)>,
 }
 
 /// What was to be reached: with 128 MB and more, or else the largest size.
