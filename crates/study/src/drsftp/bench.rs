@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::report::Report;
 use super::{Between, Cell, DRS, Line, STOCK};
-use crate::cache::{Cache, program};
+use crate::cache::{Cache, Policy, program};
 use crate::demo::lab::write_random;
 use crate::{Error, Task, parallel, shell};
 
@@ -72,6 +72,9 @@ impl<'a> Bench<'a> {
 
     /// Makes the transfers that take minutes and little else.
     pub(crate) fn long_ones(&self, cells: &[Cell<'_>]) -> Result<(), Error> {
+        if self.task.options.policy == Policy::Nothing {
+            return Ok(());
+        }
         let is_long = |cell: &&Cell<'_>| cell.kind.word == STOCK && cell.size > LONG;
         let mut long: Vec<Cell> = cells.iter().filter(is_long).copied().collect();
         long.sort_by_key(|cell| std::cmp::Reverse(cell.size));
