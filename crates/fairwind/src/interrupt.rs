@@ -14,7 +14,7 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 static BELL: OnceLock<PipeReader> = OnceLock::new();
 
 /// From now on the signals only set a flag, which [`asked`] reads, and ring a [`bell`].
-pub fn catch() -> Result<(), Failure> {
+pub(crate) fn catch() -> Result<(), Failure> {
     let (bell, mut rope) = io::pipe().map_err(Failure::work)?;
     // Set already only if the signals are caught already: then setting the handler fails.
     let _ = BELL.set(bell);
@@ -28,11 +28,11 @@ pub fn catch() -> Result<(), Failure> {
 }
 
 /// Becomes readable when a signal arrives, and stays so; `None` before [`catch`].
-pub fn bell() -> Option<BorrowedFd<'static>> {
+pub(crate) fn bell() -> Option<BorrowedFd<'static>> {
     BELL.get().map(AsFd::as_fd)
 }
 
 /// Whether a signal has arrived.
-pub fn asked() -> bool {
+pub(crate) fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }

@@ -8,6 +8,7 @@ mod output;
 mod progress;
 mod summary;
 mod table;
+mod words;
 
 use std::process::ExitCode;
 

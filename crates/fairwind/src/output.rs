@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 /// Writes the text and a line end, if it has none.
-pub fn line(text: &str) -> io::Result<()> {
+pub(crate) fn line(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     if !text.ends_with('\n') {
@@ -13,6 +13,6 @@ pub fn line(text: &str) -> io::Result<()> {
 }
 
 /// Writes a value as indented JSON.
-pub fn json(value: &serde_json::Value) -> io::Result<()> {
+pub(crate) fn json(value: &serde_json::Value) -> io::Result<()> {
     line(&format!("{value:#}"))
 }

@@ -9,12 +9,12 @@ use fairwind_experiment::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupt;
-pub use bytes::ByteBar;
+pub(crate) use bytes::ByteBar;
 
 const STEPS: u64 = 1000;
 
 /// One bar for the share of all runs that is done.
-pub struct Bar {
+pub(crate) struct Bar {
     bar: ProgressBar,
     runs: usize,
     done: Mutex<BTreeMap<u64, f64>>,
@@ -22,7 +22,7 @@ pub struct Bar {
 
 impl Bar {
     /// A bar for `runs` runs; `indicatif` hides it unless standard error is a terminal.
-    pub fn new(runs: usize) -> Self {
+    pub(crate) fn new(runs: usize) -> Self {
         let bar = ProgressBar::new(STEPS);
         let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {msg}  {eta} left");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -38,7 +38,7 @@ impl Bar {
     }
 
     /// Removes the bar from the screen.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
     }
 }

@@ -5,7 +5,7 @@ use fairwind_result::{EmulatorResult, Performance, RunResult, Statistic, Summary
 use crate::table::Table;
 
 /// The text for one run.
-pub fn of_run(run: &RunResult) -> String {
+pub(crate) fn of_run(run: &RunResult) -> String {
     let mut flows = flow_table();
     for flow in &run.flows {
         flows.row([
@@ -46,7 +46,7 @@ pub fn of_run(run: &RunResult) -> String {
 }
 
 /// The text for several runs.
-pub fn of_runs(summary: &Summary, runs: &[RunResult]) -> String {
+pub(crate) fn of_runs(summary: &Summary, runs: &[RunResult]) -> String {
     let mut flows = flow_table();
     for flow in &summary.flows {
         flows.row([
@@ -93,24 +93,14 @@ fn count_of_seeds(seeds: &[u64]) -> String {
 }
 
 fn flow_table() -> Table {
-    Table::new()
-        .words("flow")
-        .words("control")
-        .numbers("goodput Mbit/s")
-        .numbers("SD Mbit/s")
-        .numbers("done after s")
-        .numbers("retransmits")
-        .numbers("timeouts")
-        .numbers("mean RTT ms")
+    Table::new(
+        "flow | control | >goodput Mbit/s | >SD Mbit/s | >done after s | \
+             >retransmits | >timeouts | >mean RTT ms",
+    )
 }
 
 fn link_table() -> Table {
-    Table::new()
-        .words("link")
-        .numbers("used %")
-        .numbers("mean queue pkt")
-        .numbers("p99 queue pkt")
-        .numbers("drops")
+    Table::new("link | >used % | >mean queue pkt | >p99 queue pkt | >drops")
 }
 
 fn word(text: &Option<String>) -> String {
@@ -150,10 +140,10 @@ fn times_hundred(share: Statistic) -> Statistic {
 }
 
 fn warmup(seconds: f64) -> String {
-    match seconds > 0.0 {
-        true => format!(", the first {seconds} s left out"),
-        false => String::new(),
+    if seconds > 0.0 {
+        return format!(", the first {seconds} s left out");
     }
+    String::new()
 }
 
 fn total(runs: &[RunResult]) -> Performance {

@@ -1,7 +1,7 @@
 //! What the pages tell their readers to type, executed.
 //!
 //! Every recipe that involves the advisor runs here, in its own folder and against its own service. That all
-//! other lines are valid command lines is checked beside the command line itself (`src/command/pages.rs`).
+//! other lines are valid command lines is checked beside the command line itself (`src/command/tests/pages.rs`).
 
 mod architecture;
 mod links;

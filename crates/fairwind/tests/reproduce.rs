@@ -75,6 +75,12 @@ fn what_cannot_be_made_is_refused_with_what_can() {
     assert!(said.contains("to be built: needs ImTCP"), "{said}");
     let said = refused(&["web100:figure-4.31"]);
     assert!(said.contains("did you mean web100:figure-4.1?"), "{said}");
+    // Without the paper.
+    let said = refused(&["table-4.1"]);
+    assert!(said.contains("no plan is called table-4.1"), "{said}");
+    assert!(said.contains("did you mean web100:table-4.1?"), "{said}");
+    let said = refused(&["drsftp:figure"]);
+    assert!(said.contains("did you mean drsftp:figure-"), "{said}");
     let said = refused(&["drsftp", "--engine", "sim"]);
     assert!(said.contains("cannot run with --engine sim"), "{said}");
     let said = refused(&["web100-dummynet", "--only", "figure-4.25"]);
@@ -84,6 +90,33 @@ fn what_cannot_be_made_is_refused_with_what_can() {
     );
     let said = refused(&["web100-dummynet", "--quick", "--page", "page.md"]);
     assert!(said.contains("a page shows whole studies"), "{said}");
+}
+
+#[test]
+fn what_is_not_kept_is_no_result() {
+    let folder = TempDir::new().unwrap();
+    let output = reproduce(folder.path(), &["drsftp:figure-4", "--kept"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("no result for drsftp:figure-4 in out/drsftp"),
+        "{said}"
+    );
+    assert!(said.contains("help: without --kept it is made"), "{said}");
+}
+
+#[test]
+fn a_page_that_is_not_there_is_found_before_anything_is_run() {
+    let folder = TempDir::new().unwrap();
+    let arguments = ["web100-dummynet", "--page", "nowhere.md"];
+    let output = reproduce(folder.path(), &arguments);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.starts_with("error: nowhere.md: No such file"),
+        "{said}"
+    );
+    assert!(!folder.path().join("out").exists());
 }
 
 /// A figure with few packets, so that all its seeds are run: the recorded numbers come out.

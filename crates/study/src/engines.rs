@@ -21,11 +21,8 @@ impl Engines {
 
     /// Its word.
     pub fn word(self) -> &'static str {
-        match self {
-            Engines::Sim => "sim",
-            Engines::Lab => "lab",
-            Engines::Both => "both",
-        }
+        let found = Engines::WORDS.iter().find(|(_, engines)| *engines == self);
+        found.expect("all have words").0
     }
 
     /// Whether the simulator is one of them.

@@ -10,18 +10,24 @@ use fairwind_scenario::Experiment;
 use serde_json::{Value, json};
 
 use crate::cache::{Policy, program};
+use crate::plan::Run;
 use crate::{Error, Task, parallel};
 
 /// How many experiments are simulated at the same time, and how many seeds of each.
-pub fn jobs(task: &Task<'_>, experiments: usize) -> (usize, usize) {
+pub(crate) fn jobs(task: &Task<'_>, experiments: usize) -> (usize, usize) {
     let all = task.options.jobs.unwrap_or_else(parallel::cores);
     (all, all.div_ceil(experiments.max(1)))
 }
 
+/// An engine whose configuration is part of what a result depends on.
+pub(crate) trait Configured: Engine + Debug {}
+
+impl<E: Engine + Debug> Configured for E {}
+
 /// An experiment to be run.
-pub struct Asked<'a, E> {
+pub(crate) struct Asked<'a> {
     pub experiment: &'a Experiment,
-    pub engine: &'a E,
+    pub engine: &'a dyn Configured,
     pub seeds: &'a [u64],
     /// How many seeds at the same time, in the simulator.
     pub jobs: usize,
@@ -30,11 +36,22 @@ pub struct Asked<'a, E> {
     pub name: &'a str,
 }
 
+/// The experiment of a run of the plan.
+pub(crate) fn load(task: &Task<'_>, run: &Run) -> Result<Experiment, Error> {
+    Ok(Experiment::load(&task.plan.experiment(run), &run.set)?)
+}
+
+/// The first seeds of an experiment, at most so many.
+pub(crate) fn first_seeds(experiment: &Experiment, most: Option<usize>) -> &[u64] {
+    let all = experiment.seeds();
+    &all[..most.unwrap_or(all.len()).min(all.len())]
+}
+
 /// Runs an experiment, or reads its kept result; none if there is none and nothing is to be run. A run that
 /// ends early is in the result, which then is not kept.
-pub fn run_or_kept<E: Engine + Debug>(
+pub(crate) fn run_or_kept(
     task: &Task<'_>,
-    asked: &Asked<'_, E>,
+    asked: &Asked<'_>,
 ) -> Result<Option<Vec<RunResult>>, Error> {
     if let Some(runs) = kept(task, asked) {
         return Ok(Some(runs));
@@ -63,17 +80,18 @@ pub fn run_or_kept<E: Engine + Debug>(
 }
 
 /// The kept result of an experiment.
-pub fn kept<E: Engine + Debug>(task: &Task<'_>, asked: &Asked<'_, E>) -> Option<Vec<RunResult>> {
+pub(crate) fn kept(task: &Task<'_>, asked: &Asked<'_>) -> Option<Vec<RunResult>> {
     let cache = task.cache(asked.below);
     cache.kept::<()>(asked.name, &depends_on(asked))?;
     stored(&task.out.join(asked.below).join(asked.name), asked.seeds)
 }
 
 /// All that a result depends on: also the program, if it simulates, or else the kernel.
-fn depends_on<E: Engine + Debug>(asked: &Asked<'_, E>) -> Value {
-    let on = match asked.engine.is_real_time() {
-        true => fairwind_kernel::release(),
-        false => program().to_owned(),
+fn depends_on(asked: &Asked<'_>) -> Value {
+    let on = if asked.engine.is_real_time() {
+        fairwind_kernel::release()
+    } else {
+        program().to_owned()
     };
     json!({
         "experiment": asked.experiment.text(),

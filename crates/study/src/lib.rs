@@ -1,8 +1,8 @@
 //! Studies: what is run, what is kept of it, and the tables, figures and pages that come of it.
 //!
 //! A [`Plan`] (`experiments/NAME/plan.toml`) lists runs as combinations of parameters. The [`Study`] that it
-//! names knows what the parameters mean, and has the mathematics of its tables: [`web100_dummynet`], [`dccs`],
-//! [`validation`], [`drsftp`]. All share the [`cache`] of results, the [`table`] writer and the filler of
+//! names knows what the parameters mean, and has the mathematics of its tables: `web100_dummynet`, `dccs`,
+//! `validation`, `drsftp`. All share the [`cache`] of results, the [`table`] writer and the filler of
 //! [`page`]s. [`papers`] is the index of all tables and figures of the papers, [`reproduce`] makes them. The
 //! [`demo`] is a study with an audience.
 
@@ -21,10 +21,10 @@ pub mod shell;
 mod study;
 pub mod table;
 
-pub mod dccs;
-pub mod drsftp;
-pub mod validation;
-pub mod web100_dummynet;
+mod dccs;
+mod drsftp;
+mod validation;
+mod web100_dummynet;
 
 pub use engines::Engines;
 pub use error::Error;

@@ -4,10 +4,11 @@
 use std::fs;
 use std::path::Path;
 
-use fairwind_scenario::diagnostic::{Diagnostic, Sources, Span, nearest};
+use fairwind_scenario::diagnostic::{Diagnostic, Span, nearest};
 use fairwind_scenario::file::decode::{self, Fields, Findings};
-use fairwind_scenario::file::value::{Node, Table, Value, parse_document};
+use fairwind_scenario::file::value::{Node, Table, Value};
 
+use crate::plan::{decoded, texts};
 use crate::{Engines, Error, Filter};
 
 /// The name of the file.
@@ -86,13 +87,8 @@ impl State {
 
     /// Its words.
     pub fn words(self) -> &'static str {
-        match self {
-            State::Made => "made",
-            State::Numbers => "numbers only",
-            State::NotMade => "not made",
-            State::ToBeBuilt => "to be built",
-            State::Nothing => "nothing to make",
-        }
+        let found = State::WORDS.iter().find(|(_, state)| *state == self);
+        found.expect("all have words").0
     }
 
     /// Whether a plan makes it.
@@ -138,18 +134,8 @@ impl Index {
     /// # Errors
     /// If it is invalid.
     pub fn parse(text: &str, name: &str) -> Result<Index, Diagnostic> {
-        let mut findings = Findings::new(Sources::new(name, text));
-        let papers = match parse_document(text) {
-            Ok(table) => papers(&table, &mut findings),
-            Err(finding) => {
-                findings.list.push(finding);
-                None
-            }
-        };
-        match papers {
-            Some(papers) if findings.list.is_empty() => Ok(Index { papers }),
-            _ => Err(Diagnostic::new(&findings.sources, &findings.list)),
-        }
+        let papers = decoded(text, name, papers)?;
+        Ok(Index { papers })
     }
 
     /// All rows, each with its paper.
@@ -326,18 +312,11 @@ fn making(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Making> {
     let engines = fields.optional(findings, "engines", |node, findings| {
         let items = decode::list(node, findings, "[\"sim\"]")?;
         let engine = decode::choice(Engines::WORDS);
-        items
-            .iter()
-            .map(|item| engine(item, findings))
-            .collect::<Option<Vec<_>>>()
+        let engines = items.iter().map(|item| engine(item, findings));
+        engines.collect::<Option<Vec<_>>>()
     });
-    let only = fields.optional(findings, "only", texts).unwrap_or_default();
-    let sections = fields
-        .optional(findings, "sections", texts)
-        .unwrap_or_default();
-    let plots = fields
-        .optional(findings, "plots", texts)
-        .unwrap_or_default();
+    let mut texts = |name| fields.optional(findings, name, texts).unwrap_or_default();
+    let (only, sections, plots) = (texts("only"), texts("sections"), texts("plots"));
     Some(Making {
         plan: plan?,
         engines: engines.filter(|engines| !engines.is_empty())?,
@@ -345,14 +324,6 @@ fn making(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Making> {
         sections,
         plots,
     })
-}
-
-fn texts(node: &Node, findings: &mut Findings) -> Option<Vec<String>> {
-    let items = decode::list(node, findings, "[\"…\"]")?;
-    items
-        .iter()
-        .map(|item| decode::text(item, findings))
-        .collect()
 }
 
 /// Numbers of tables or figures, with ranges: `["2.1", "4.1 to 4.24"]`.

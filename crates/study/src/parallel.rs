@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::Error;
 
 /// How many run at a time where nothing else is said: one a core.
-pub fn cores() -> usize {
+pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
@@ -14,7 +14,7 @@ pub fn cores() -> usize {
 ///
 /// # Errors
 /// The first error in the order of the items; after it no further item is begun.
-pub fn each<I: Sync, T: Send>(
+pub(crate) fn each<I: Sync, T: Send>(
     items: &[I],
     jobs: usize,
     work: impl Fn(&I) -> Result<T, Error> + Sync,

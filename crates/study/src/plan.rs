@@ -28,6 +28,8 @@
 //! seeds = 1
 //! only  = ["figure-4.1"]
 //! scale = 0.01
+//!
+//! [data]                       # what else the study needs: values of the paper, constants
 //! ```
 
 use std::fs;
@@ -36,6 +38,9 @@ use std::path::{Path, PathBuf};
 use fairwind_scenario::diagnostic::{Diagnostic, Sources, Span, nearest, suggestion};
 use fairwind_scenario::file::decode::{self, Fields, Findings};
 use fairwind_scenario::file::value::{Node, Table, Value, parse_document};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::{Engines, Error, Filter, Study};
 
@@ -65,6 +70,8 @@ pub struct Plan {
     pub figures: Vec<FigurePlan>,
     /// What a quick look runs.
     pub quick: Quick,
+    /// The whole text.
+    text: String,
 }
 
 /// A run: what the parameters are.
@@ -102,6 +109,13 @@ pub struct Parameter {
     pub name: &'static str,
     /// Its values.
     pub values: Values,
+}
+
+impl Parameter {
+    /// A parameter with this name and these values.
+    pub const fn new(name: &'static str, values: Values) -> Parameter {
+        Parameter { name, values }
+    }
 }
 
 /// The values of a parameter.
@@ -178,16 +192,25 @@ pub fn names(experiments: &Path) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for entry in entries {
         let folder = entry.map_err(Error::at(experiments))?.path();
-        if folder.join(FILE).is_file() {
-            names.extend(
-                folder
-                    .file_name()
-                    .map(|name| name.to_string_lossy().into_owned()),
-            );
+        if let (true, Some(name)) = (folder.join(FILE).is_file(), folder.file_name()) {
+            names.push(name.to_string_lossy().into_owned());
         }
     }
     names.sort();
     Ok(names)
+}
+
+/// No plan has this name.
+pub(crate) fn unknown(experiments: &Path, name: &str, names: &[String]) -> Error {
+    let help = match nearest(name, names.iter().map(String::as_str)) {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => format!(
+            "the plans in {}: {}",
+            experiments.display(),
+            names.join(", ")
+        ),
+    };
+    Error::input(format!("no plan is called {name}\n  help: {help}"))
 }
 
 impl Plan {
@@ -199,18 +222,7 @@ impl Plan {
     pub fn read(experiments: &Path, name: &str) -> Result<Plan, Error> {
         let names = names(experiments)?;
         if !names.iter().any(|known| known == name) {
-            let known: Vec<&str> = names.iter().map(String::as_str).collect();
-            let help = match nearest(name, known.iter().copied()) {
-                Some(meant) => format!("did you mean {meant}?"),
-                None => format!(
-                    "the plans in {}: {}",
-                    experiments.display(),
-                    known.join(", ")
-                ),
-            };
-            return Err(Error::input(format!(
-                "no plan is called {name}\n  help: {help}"
-            )));
+            return Err(unknown(experiments, name, &names));
         }
         let folder = experiments.join(name);
         let file = folder.join(FILE);
@@ -223,18 +235,28 @@ impl Plan {
     /// # Errors
     /// If it is invalid.
     pub fn parse(text: &str, name: &str, folder: &Path) -> Result<Plan, Diagnostic> {
-        let mut findings = Findings::new(Sources::new(name, text));
-        let plan = match parse_document(text) {
-            Ok(table) => plan(&table, folder, &mut findings),
-            Err(finding) => {
-                findings.list.push(finding);
-                None
-            }
-        };
-        match plan {
-            Some(plan) if findings.list.is_empty() => Ok(plan),
-            _ => Err(Diagnostic::new(&findings.sources, &findings.list)),
+        decoded(text, name, |table, findings| {
+            plan(table, text, folder, findings)
+        })
+    }
+
+    /// What the plan gives its study besides, `[data]`.
+    ///
+    /// # Errors
+    /// If something is missing there or has another form.
+    pub fn data<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        #[derive(Deserialize)]
+        struct Data<T> {
+            data: T,
         }
+        let read: Result<Data<T>, _> = toml::from_str(&self.text);
+        let wrong = |error| format!("{}: {error}", self.folder.join(FILE).display());
+        Ok(read.map_err(|error| Error::input(wrong(error)))?.data)
+    }
+
+    /// The experiment file of a run.
+    pub(crate) fn experiment(&self, run: &Run) -> PathBuf {
+        self.folder.join(format!("{}.toml", run.get(EXPERIMENT)))
     }
 
     /// The runs that all filters take.
@@ -247,18 +269,13 @@ impl Plan {
                 return Err(self.takes_nothing(filter));
             }
         }
-        let taken = self
-            .runs
-            .iter()
-            .filter(|run| Filter::all_take(filters, run));
-        let taken: Vec<Run> = taken.cloned().collect();
-        match taken.is_empty() {
-            true => Err(Error::input(format!(
-                "no run of {} is all of that",
-                self.name
-            ))),
-            false => Ok(taken),
+        let mut taken = self.runs.clone();
+        taken.retain(|run| Filter::all_take(filters, run));
+        if taken.is_empty() {
+            let what = format!("no run of {} is all of that", self.name);
+            return Err(Error::input(what));
         }
+        Ok(taken)
     }
 
     fn takes_nothing(&self, filter: &Filter) -> Error {
@@ -272,11 +289,7 @@ impl Plan {
         values.dedup();
         let help = match (&filter.parameter, values.is_empty()) {
             (Some(_), true) => {
-                let known = self
-                    .study
-                    .parameters()
-                    .iter()
-                    .map(|parameter| parameter.name);
+                let known = self.study.parameters.iter().map(|parameter| parameter.name);
                 format!("its parameters: {}", known.collect::<Vec<_>>().join(", "))
             }
             _ => suggestion(&filter.values[0], values),
@@ -287,19 +300,36 @@ impl Plan {
     }
 }
 
-fn plan(table: &Table, folder: &Path, findings: &mut Findings) -> Option<Plan> {
+/// Reads a TOML text that messages call `name`.
+pub(crate) fn decoded<T>(
+    text: &str,
+    name: &str,
+    read: impl FnOnce(&Table, &mut Findings) -> Option<T>,
+) -> Result<T, Diagnostic> {
+    let mut findings = Findings::new(Sources::new(name, text));
+    let value = match parse_document(text) {
+        Ok(table) => read(&table, &mut findings),
+        Err(finding) => {
+            findings.list.push(finding);
+            None
+        }
+    };
+    findings.result(value)
+}
+
+fn plan(table: &Table, text: &str, folder: &Path, findings: &mut Findings) -> Option<Plan> {
     let mut fields = Fields::new("plan", table, Span::default());
     let title = fields.required(findings, "title", "\"…\"", decode::text);
     let example = format!("\"{}\"", Study::WORDS[0].0);
     let study = fields.required(findings, "study", &example, decode::choice(Study::WORDS));
     let page = fields.optional(findings, "page", decode::text);
     let engines = fields.required(findings, "engines", "[\"sim\"]", engines);
-    let (runs, tables) = (
-        list(&mut fields, "run", findings),
-        list(&mut fields, "table", findings),
-    );
+    let runs = list(&mut fields, "run", findings);
+    let tables = list(&mut fields, "table", findings);
     let figures = list(&mut fields, "figure", findings);
     let quick = fields.optional(findings, "quick", quick);
+    // It is for the study.
+    fields.node("data");
     fields.finish(findings);
     let study = study?;
     if runs.is_empty() {
@@ -311,7 +341,7 @@ fn plan(table: &Table, folder: &Path, findings: &mut Findings) -> Option<Plan> {
     }
     let runs: Vec<Run> = runs
         .iter()
-        .flat_map(|node| combinations(node, study.parameters(), folder, findings))
+        .flat_map(|node| combinations(node, study.parameters, folder, findings))
         .collect();
     let names: Vec<String> = runs.iter().map(Run::name).collect();
     let tables: Vec<TablePlan> = tables
@@ -334,6 +364,7 @@ fn plan(table: &Table, folder: &Path, findings: &mut Findings) -> Option<Plan> {
         tables,
         figures,
         quick: quick.unwrap_or_default(),
+        text: text.to_owned(),
     })
 }
 
@@ -356,7 +387,7 @@ fn list<'a>(fields: &mut Fields<'a>, name: &'static str, findings: &mut Findings
     }
 }
 
-fn engines(node: &Node, findings: &mut Findings) -> Option<Vec<Engines>> {
+pub(crate) fn engines(node: &Node, findings: &mut Findings) -> Option<Vec<Engines>> {
     let items = decode::list(node, findings, "[\"sim\", \"lab\"]")?;
     if items.is_empty() {
         findings.add(node.span, "no engine", "write at least one: [\"sim\"]");
@@ -366,7 +397,7 @@ fn engines(node: &Node, findings: &mut Findings) -> Option<Vec<Engines>> {
     items.iter().map(|item| engine(item, findings)).collect()
 }
 
-fn texts(node: &Node, findings: &mut Findings) -> Option<Vec<String>> {
+pub(crate) fn texts(node: &Node, findings: &mut Findings) -> Option<Vec<String>> {
     let items = decode::list(node, findings, "[\"…\"]")?;
     items
         .iter()
@@ -492,7 +523,7 @@ fn table_plan(
     let table = decode::table(node, findings, "[[table]]")?;
     let mut fields = Fields::new("table", table, node.span);
     let section = fields.required(findings, "section", "\"figure 4.1\"", decode::text);
-    let kinds = study.tables();
+    let kinds = study.tables;
     let example = format!("\"{}\"", kinds.first().copied().unwrap_or_default());
     let kind = fields.required(findings, "kind", &example, |node, findings| {
         value(node, Values::Words(kinds), Path::new(""), findings)
@@ -565,7 +596,7 @@ fn figure_plan(
     let section = fields.required(findings, "section", "\"figures\"", decode::text);
     let caption = fields.required(findings, "caption", "\"Throughput\"", decode::text);
     let mut known = names.to_vec();
-    known.extend(study.comparisons().iter().map(|name| (*name).to_owned()));
+    known.extend(study.comparisons.iter().map(|name| (*name).to_owned()));
     let run = fields.required(findings, "run", "\"…\"", |node, findings| {
         name_of_run(node, &known, findings)
     });

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cache::write_whole;
+use crate::cache::{Policy, write_whole};
 use crate::page::{self, Section, figures_of};
 use crate::papers::{Index, Making, Paper, Row};
 use crate::plan::{self, Plan};
@@ -30,11 +30,19 @@ pub struct Request {
 /// If nothing has that name, it cannot be made as is asked, or the work fails.
 pub fn reproduce(request: &Request, host: &Host<'_>) -> Result<String, Error> {
     let plans = plan::names(&request.experiments)?;
-    if plans.contains(&request.what) || !request.what.contains(':') {
+    if plans.contains(&request.what) {
         let plan = Plan::read(&request.experiments, &request.what)?;
         return of_plan(request, &plan, host);
     }
-    let index = Index::read(&request.experiments)?;
+    let index = Index::read(&request.experiments);
+    if !request.what.contains(':') {
+        let otherwise = plan::unknown(&request.experiments, &request.what, &plans);
+        return Err(match index {
+            Ok(index) => no_name(&request.what, &index, otherwise),
+            Err(_) => otherwise,
+        });
+    }
+    let index = index?;
     let (paper, row) = index.find(&request.what)?;
     let Some(making) = &row.making else {
         return Err(Error::input(format!("{}: {}", row.id, row.status())));
@@ -43,17 +51,39 @@ pub fn reproduce(request: &Request, host: &Host<'_>) -> Result<String, Error> {
     of_row(request, &plan, (paper, row, making), host)
 }
 
+/// No plan has this name. It may lack that of a paper, or be one.
+fn no_name(name: &str, index: &Index, otherwise: Error) -> Error {
+    let is_meant = |id: &&str| {
+        let (paper, row) = id.split_once(':').unwrap_or((id, ""));
+        paper == name || row == name
+    };
+    let ids = index.rows().map(|(_, row)| row.id.as_str());
+    let meant: Vec<&str> = ids.filter(is_meant).collect();
+    if meant.is_empty() {
+        return otherwise;
+    }
+    let help = match index.papers.iter().find(|paper| paper.name == name) {
+        Some(paper) => format!("{} has {}", paper.title, meant.join(", ")),
+        None => format!("did you mean {}?", meant.join(" or ")),
+    };
+    Error::input(format!("no plan is called {name}\n  help: {help}"))
+}
+
 fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Error> {
     let engines = engines(request, &request.what, &plan.engines)?;
     let out = out(request, plan);
     let task = task(request, plan, engines, &out, &[], host)?;
-    if request.page.is_some() && (!task.is_whole() || task.scale() != 1.0) {
+    if request.page.is_some() && !(task.is_whole() && task.is_whole_size()) {
         return Err(Error::input(
             "a page shows whole studies\n  help: leave out --page, or --only, --quick and --scale",
         ));
     }
-    let made = plan.study.carry_out(&task)?;
-    write(&made, &out)?;
+    if let Some(page) = &request.page {
+        // What takes hours does not fail at its end.
+        fs::read_to_string(page).map_err(Error::at(page))?;
+    }
+    let made = (plan.study.carry_out)(&task)?;
+    write(&made, plan, &out)?;
     let Some(page) = &request.page else {
         let sections = made.sections.iter();
         let sections =
@@ -81,10 +111,24 @@ fn of_row(
     let engines = engines(request, &row.id, &making.engines)?;
     let out = out(request, plan);
     let task = task(request, plan, engines, &out, &making.only, host)?;
-    let mut made = plan.study.carry_out(&task)?;
+    let mut made = (plan.study.carry_out)(&task)?;
     made.sections
         .retain(|section| making.sections.contains(&section.name));
-    write(&made, &out)?;
+    let sections = &made.sections;
+    made.figures.retain(|figure| {
+        sections
+            .iter()
+            .any(|section| section.markdown.contains(&figure.file))
+    });
+    if sections.is_empty() {
+        let help = match request.options.policy {
+            Policy::Nothing => "without --kept it is made",
+            _ => "--only leaves out what it takes",
+        };
+        let what = format!("no result for {} in {}", row.id, out.display());
+        return Err(Error::work(format!("{what}\n  help: {help}")));
+    }
+    write(&made, plan, &out)?;
     let mut text = format!(
         "{} ({})\n\nthe paper found: {}\nours, recorded:  {}\nverdict:         {}\n\nmade now:\n",
         row.what,
@@ -98,7 +142,7 @@ fn of_row(
     }
     for section in &made.sections {
         text.push_str(&format!("\n{}", section.markdown));
-        text.push_str(&as_on_page(request, plan, section));
+        text.push_str(&as_on_page(request, &task, section));
     }
     Ok(text + &made.remarks)
 }
@@ -140,10 +184,12 @@ fn task<'a>(
 ) -> Result<Task<'a>, Error> {
     let options = &request.options;
     let mut all = filters.to_vec();
-    match options.quick && options.only.is_empty() {
-        true => all.extend_from_slice(&plan.quick.only),
-        false => all.extend_from_slice(&options.only),
-    }
+    let is_quick = options.quick && options.only.is_empty();
+    all.extend_from_slice(if is_quick {
+        &plan.quick.only
+    } else {
+        &options.only
+    });
     Ok(Task {
         plan,
         runs: plan.select(&all)?,
@@ -155,11 +201,14 @@ fn task<'a>(
 }
 
 /// Writes the tables and figures into folders of their own.
-fn write(made: &Made, out: &Path) -> Result<(), Error> {
+fn write(made: &Made, plan: &Plan, out: &Path) -> Result<(), Error> {
     for section in &made.sections {
         if let Some(csv) = &section.csv {
             write_whole(&table(out, section, "csv"), csv)?;
-            write_whole(&table(out, section, "md"), &section.markdown)?;
+            // Their links are those of the page.
+            let links = format!("]({}/", figures_of(&plan.name));
+            let markdown = section.markdown.replace(&links, "](../figures/");
+            write_whole(&table(out, section, "md"), &markdown)?;
         }
     }
     page::write_figures(&out.join("figures"), &made.figures)
@@ -189,8 +238,8 @@ fn paths(made: &Made, making: &Making, out: &Path) -> Vec<PathBuf> {
 }
 
 /// How many rows of a table the page has, too.
-fn as_on_page(request: &Request, plan: &Plan, section: &Section) -> String {
-    let Some(name) = plan.page.as_ref() else {
+fn as_on_page(request: &Request, task: &Task<'_>, section: &Section) -> String {
+    let Some(name) = task.plan.page.as_ref() else {
         return String::new();
     };
     let repository = request.experiments.parent().unwrap_or(Path::new(""));
@@ -205,5 +254,10 @@ fn as_on_page(request: &Request, plan: &Plan, section: &Section) -> String {
     // A table with a column for each engine may have more of them there.
     let is_there = |row: &&&str| there.iter().any(|other| other.starts_with(**row));
     let same = rows.iter().filter(is_there).count();
-    format!("{same} of {} rows are as on {name}\n", rows.len())
+    let of_whole = if task.is_whole_size() {
+        ""
+    } else {
+        ", which has whole runs"
+    };
+    format!("{same} of {} rows are as on {name}{of_whole}\n", rows.len())
 }

@@ -3,10 +3,10 @@
 /// The text as one word of the shell, without quotes where it needs none.
 pub fn word(text: &str) -> String {
     let is_plain = |char: char| char.is_alphanumeric() || "/._-+,:@%".contains(char);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
     }
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]

@@ -10,63 +10,54 @@ use crate::plan::{Parameter, Plan, Run};
 use crate::{Engines, Error, Filter, dccs, drsftp, validation, web100_dummynet};
 
 /// Who knows what the parameters of a plan mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Study {
-    /// [`web100_dummynet`].
-    Web100Dummynet,
-    /// [`dccs`].
-    AdvisedTransfers,
-    /// [`validation`].
-    SimulatorAndKernel,
-    /// [`drsftp`].
-    RightSizing,
+#[derive(Clone, Copy, Debug)]
+pub struct Study {
+    /// The parameters that its runs may have.
+    pub parameters: &'static [Parameter],
+    /// The kinds of tables that it takes from the plan.
+    pub tables: &'static [&'static str],
+    /// The comparisons of runs that it makes besides those of the engines, as a figure of the plan names them.
+    pub comparisons: &'static [&'static str],
+    /// Runs what has not been run and makes the tables and figures.
+    pub carry_out: fn(&Task<'_>) -> Result<Made, Error>,
 }
 
 impl Study {
-    /// The words of plans.
+    /// All, by the words of plans.
     pub const WORDS: &'static [(&'static str, Study)] = &[
-        ("web100-dummynet", Study::Web100Dummynet),
-        ("advised-transfers", Study::AdvisedTransfers),
-        ("simulator-and-kernel", Study::SimulatorAndKernel),
-        ("right-sizing", Study::RightSizing),
+        (
+            "web100-dummynet",
+            Study {
+                parameters: web100_dummynet::PARAMETERS,
+                tables: web100_dummynet::TABLES,
+                comparisons: web100_dummynet::COMPARISONS,
+                carry_out: web100_dummynet::carry_out,
+            },
+        ),
+        (
+            "advised-transfers",
+            Study::new(dccs::PARAMETERS, dccs::carry_out),
+        ),
+        (
+            "simulator-and-kernel",
+            Study::new(validation::PARAMETERS, validation::carry_out),
+        ),
+        (
+            "right-sizing",
+            Study::new(drsftp::PARAMETERS, drsftp::carry_out),
+        ),
     ];
 
-    /// The parameters that its runs may have.
-    pub fn parameters(self) -> &'static [Parameter] {
-        match self {
-            Study::Web100Dummynet => web100_dummynet::PARAMETERS,
-            Study::AdvisedTransfers => dccs::PARAMETERS,
-            Study::SimulatorAndKernel => validation::PARAMETERS,
-            Study::RightSizing => drsftp::PARAMETERS,
-        }
-    }
-
-    /// The kinds of tables that it takes from the plan.
-    pub fn tables(self) -> &'static [&'static str] {
-        match self {
-            Study::Web100Dummynet => web100_dummynet::TABLES,
-            _ => &[],
-        }
-    }
-
-    /// The comparisons of runs that it makes besides those of the engines, as a figure of the plan names them.
-    pub fn comparisons(self) -> &'static [&'static str] {
-        match self {
-            Study::Web100Dummynet => web100_dummynet::COMPARISONS,
-            _ => &[],
-        }
-    }
-
-    /// Runs what has not been run and makes the tables and figures.
-    ///
-    /// # Errors
-    /// If a run fails or a file cannot be written.
-    pub fn carry_out(self, task: &Task<'_>) -> Result<Made, Error> {
-        match self {
-            Study::Web100Dummynet => web100_dummynet::carry_out(task),
-            Study::AdvisedTransfers => dccs::carry_out(task),
-            Study::SimulatorAndKernel => validation::carry_out(task),
-            Study::RightSizing => drsftp::carry_out(task),
+    /// A study that takes nothing but runs from the plan.
+    const fn new(
+        parameters: &'static [Parameter],
+        carry_out: fn(&Task<'_>) -> Result<Made, Error>,
+    ) -> Study {
+        Study {
+            parameters,
+            tables: &[],
+            comparisons: &[],
+            carry_out,
         }
     }
 }
@@ -87,10 +78,10 @@ impl Host<'_> {
     /// # Errors
     /// [`Error::Stopped`].
     pub fn go_on(&self) -> Result<(), Error> {
-        match (self.is_stopped)() {
-            true => Err(Error::Stopped),
-            false => Ok(()),
+        if (self.is_stopped)() {
+            return Err(Error::Stopped);
         }
+        Ok(())
     }
 }
 
@@ -147,27 +138,25 @@ impl Task<'_> {
         Cache::new(&self.out.join(folder), self.options.policy)
     }
 
-    /// Whether all runs of the plan are made, in whole size.
+    /// Whether all runs of the plan are made.
     pub fn is_whole(&self) -> bool {
-        self.runs.len() == self.plan.runs.len() && !self.options.quick
+        self.runs.len() == self.plan.runs.len()
+    }
+
+    /// Whether runs are made in whole size and with all their seeds.
+    pub fn is_whole_size(&self) -> bool {
+        !self.options.quick && self.scale() == 1.0
     }
 
     /// How many seeds of each experiment are run, of those that its file has; all if none.
     pub fn seeds(&self) -> Option<usize> {
-        self.options
-            .quick
-            .then_some(self.plan.quick.seeds)
-            .flatten()
+        self.options.quick.then_some(self.plan.quick.seeds)?
     }
 
     /// Size of the transfers, as a share of the paper's.
     pub fn scale(&self) -> f64 {
-        let of_quick = self
-            .options
-            .quick
-            .then_some(self.plan.quick.scale)
-            .flatten();
-        self.options.scale.or(of_quick).unwrap_or(1.0)
+        let of_quick = || self.options.quick.then_some(self.plan.quick.scale)?;
+        self.options.scale.or_else(of_quick).unwrap_or(1.0)
     }
 
     /// Says how it goes.

@@ -84,10 +84,10 @@ impl Table {
 
 /// A cell of comma-separated values (RFC 4180, section 2).
 fn quoted(cell: &str) -> String {
-    match cell.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell.to_owned(),
+    if cell.contains([',', '"', '\n']) {
+        return format!("\"{}\"", cell.replace('"', "\"\""));
     }
+    cell.to_owned()
 }
 
 #[cfg(test)]

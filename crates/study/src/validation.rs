@@ -4,29 +4,25 @@
 //! A run of the lab in which the kernel skipped a hook of the congestion control, which the result's warnings
 //! report, is no sample of that congestion control: it is left out of the means, and counted.
 
-use std::fmt::{Debug, Write};
+use std::fmt::Write;
 
 use fairwind_experiment::engine::lab::Lab;
 use fairwind_experiment::engine::sim::Sim;
 use fairwind_result::RunResult;
-use fairwind_scenario::Experiment;
 
-use crate::experiments::{Asked, jobs, kept, run_or_kept};
+use crate::experiments::{Asked, Configured, first_seeds, jobs, kept, load, run_or_kept};
 use crate::plan::{EXPERIMENT, Parameter, Run, Values};
 use crate::table::Table;
 use crate::{Error, Made, Task, page, parallel};
 
 /// What a run of its plan has.
-pub const PARAMETERS: &[Parameter] = &[Parameter {
-    name: EXPERIMENT,
-    values: Values::Experiment,
-}];
+pub(crate) const PARAMETERS: &[Parameter] = &[Parameter::new(EXPERIMENT, Values::Experiment)];
 
 /// Runs the experiments into `OUT/CELL/sim` and `OUT/CELL/lab` and compares the engines.
 ///
 /// # Errors
 /// If a run fails.
-pub fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
+pub(crate) fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let (at_a_time, seeds_at_a_time) = jobs(task, task.runs.len());
     let simulate = |run: &Run| totals_in(task, run, &Sim, task.engines.has_sim(), seeds_at_a_time);
     let simulated = parallel::each(&task.runs, at_a_time, simulate)?;
@@ -48,37 +44,29 @@ pub fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
 }
 
 /// The totals of a cell in an engine. If that is not to run, the table shows what is kept.
-fn totals_in<E: fairwind_experiment::Engine + Debug>(
+fn totals_in(
     task: &Task<'_>,
     run: &Run,
-    engine: &E,
+    engine: &dyn Configured,
     is_to_run: bool,
     jobs: usize,
 ) -> Result<Option<Totals>, Error> {
     let name = run.name();
-    let file = format!("{}.toml", run.get(EXPERIMENT));
-    let experiment = Experiment::load(&task.plan.folder.join(file), &run.set)?;
-    let all = experiment.seeds();
+    let experiment = load(task, run)?;
     let asked = Asked {
         experiment: &experiment,
         engine,
-        seeds: &all[..task.seeds().unwrap_or(all.len()).min(all.len())],
+        seeds: first_seeds(&experiment, task.seeds()),
         jobs,
         below: &name,
         name: engine.name(),
     };
-    let runs = match is_to_run {
-        true => run_or_kept(task, &asked)?,
-        false => kept(task, &asked),
+    let runs = if is_to_run {
+        run_or_kept(task, &asked)?
+    } else {
+        kept(task, &asked)
     };
     Ok(runs.map(|runs| totals(&runs)))
-}
-
-/// An engine of a cell.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Engine {
-    Sim,
-    Lab,
 }
 
 /// Tolerances of a cell's goodput and mean queue, as shares of the lab's values.
@@ -118,13 +106,9 @@ struct Cell {
 }
 
 impl Cell {
-    /// The totals of an engine, if it has fair runs.
-    fn totals(&self, engine: Engine) -> Option<&Totals> {
-        let totals = match engine {
-            Engine::Sim => &self.sim,
-            Engine::Lab => &self.lab,
-        };
-        totals.as_ref().filter(|totals| totals.runs > 0)
+    /// The totals of simulator and lab, if they have fair runs.
+    fn totals(&self) -> [Option<&Totals>; 2] {
+        [&self.sim, &self.lab].map(|totals| totals.as_ref().filter(|totals| totals.runs > 0))
     }
 }
 
@@ -158,8 +142,8 @@ fn is_fair(run: &RunResult) -> bool {
 
 /// By how much the simulator's value is above the lab's, as a share of the lab's.
 fn relative(cell: &Cell, of: Metric) -> Option<f64> {
-    let [sim, lab] = [Engine::Sim, Engine::Lab].map(|engine| cell.totals(engine).map(of));
-    let (sim, lab) = (sim?, lab?);
+    let [sim, lab] = cell.totals();
+    let (sim, lab) = (of(sim?), of(lab?));
     (lab != 0.0).then(|| (sim - lab) / lab)
 }
 
@@ -171,17 +155,11 @@ fn queue(totals: &Totals) -> f64 {
     totals.queue_pkts
 }
 
-/// The engine's value; empty if it has no fair runs.
-fn value(cell: &Cell, engine: Engine, of: Metric, digits: usize) -> String {
-    let text = cell
-        .totals(engine)
-        .map(|totals| format!("{:.digits$}", of(totals)));
-    text.unwrap_or_default()
-}
-
-/// The values of both engines.
+/// The values of both engines; empty without fair runs.
 fn pair(cell: &Cell, of: Metric, digits: usize) -> [String; 2] {
-    [Engine::Sim, Engine::Lab].map(|engine| value(cell, engine, of, digits))
+    let text = |totals: &Totals| format!("{:.digits$}", of(totals));
+    cell.totals()
+        .map(|totals| totals.map_or(String::new(), text))
 }
 
 fn percent(cell: &Cell, of: Metric) -> String {
@@ -219,18 +197,15 @@ fn everything(cells: &[Cell]) -> Table {
         text.unwrap_or_default()
     };
     for cell in cells {
-        let runs = |engine| {
-            let runs = cell.totals(engine).map(|totals| totals.runs.to_string());
-            runs.unwrap_or_default()
-        };
-        let mut row = vec![cell.name.clone(), runs(Engine::Sim), runs(Engine::Lab)];
+        let mut row = vec![cell.name.clone()];
+        row.extend(pair(cell, |totals| totals.runs as f64, 0));
         row.extend(pair(cell, goodput, 2));
         row.push(off(cell, goodput));
         row.extend(pair(cell, queue, 1));
         row.push(off(cell, queue));
         row.extend(pair(cell, |totals| totals.retransmits, 0));
         row.extend(pair(cell, |totals| totals.drops, 0));
-        let lateness = cell.totals(Engine::Lab).and_then(|lab| lab.lateness_p99_us);
+        let lateness = cell.totals()[1].and_then(|lab| lab.lateness_p99_us);
         row.push(lateness.map_or(String::new(), |us| format!("{us:.0}")));
         table.row(&row);
     }
@@ -239,10 +214,9 @@ fn everything(cells: &[Cell]) -> Table {
 
 /// Medians, cells out of tolerance, and runs that are left out.
 fn verdict(cells: &[Cell]) -> String {
-    let both = cells
-        .iter()
-        .filter(|cell| cell.totals(Engine::Sim).is_some() && cell.totals(Engine::Lab).is_some());
-    let mut text = format!("{} cells in both engines.\n", both.count());
+    let is_in_both = |cell: &&Cell| cell.totals().iter().all(Option::is_some);
+    let both = cells.iter().filter(is_in_both).count();
+    let mut text = format!("{both} cells in both engines.\n");
     let metrics: [(&str, Metric, f64); 2] = [
         ("goodput", goodput, GOODPUT_TOLERANCE),
         ("mean queue", queue, QUEUE_TOLERANCE),
@@ -253,14 +227,12 @@ fn verdict(cells: &[Cell]) -> String {
             continue;
         };
         let is_out = |cell: &&Cell| off(cell).is_some_and(|share| share > tolerance);
-        let out: Vec<&str> = cells
-            .iter()
-            .filter(is_out)
-            .map(|cell| cell.name.as_str())
-            .collect();
-        let out = match out.is_empty() {
-            true => "none".to_owned(),
-            false => out.join(", "),
+        let out = cells.iter().filter(is_out).map(|cell| cell.name.as_str());
+        let out: Vec<&str> = out.collect();
+        let out = if out.is_empty() {
+            "none".to_owned()
+        } else {
+            out.join(", ")
         };
         // Writing to a string cannot fail.
         let _ = writeln!(
@@ -282,12 +254,9 @@ fn verdict(cells: &[Cell]) -> String {
 }
 
 /// How many runs of the lab are no fair samples of their congestion controls.
-fn left_out(cells: &[Cell]) -> String {
-    let lab = || {
-        cells
-            .iter()
-            .filter_map(|cell| Some((&cell.name, cell.lab.as_ref()?)))
-    };
+fn left_out<'a>(cells: &'a [Cell]) -> String {
+    let in_lab = |cell: &'a Cell| Some((&cell.name, cell.lab.as_ref()?));
+    let lab = || cells.iter().filter_map(in_lab);
     let left_out: usize = lab().map(|(_, totals)| totals.left_out).sum();
     let runs: usize = lab().map(|(_, totals)| totals.runs).sum();
     let mut text = format!(

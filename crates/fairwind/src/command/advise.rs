@@ -3,7 +3,7 @@
 use clap::Args;
 use fairwind_advice::Mode;
 use fairwind_advice::wire::Answer;
-use fairwind_advice_client::{Client, ClientError, DEFAULT_URL};
+use fairwind_advice_client::{Client, DEFAULT_URL};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -15,7 +15,7 @@ use crate::output;
 Examples:
   fairwind advise 192.0.2.7
   fairwind advise data.example.org --bytes 16000000000 --json")]
-pub struct Advise {
+pub(crate) struct Advise {
     /// Address or name of the other host
     host: String,
     /// Bytes that remain
@@ -30,85 +30,61 @@ pub struct Advise {
 }
 
 impl Advise {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let client = client(&self.advisor)?;
-        let answer = client
-            .advice(&self.host, self.bytes)
-            .map_err(client_failure)?;
-        match self.json {
-            true => Ok(output::json(&json!(answer))?),
-            false => Ok(output::line(&text(&answer))?),
+        let answer = client.advice(&self.host, self.bytes);
+        let answer = answer?;
+        if self.json {
+            return Ok(output::json(&json!(answer))?);
         }
+        Ok(output::line(&text(&answer))?)
     }
 }
 
 /// A client of the advisor, with the token from the environment.
-pub fn client(url: &str) -> Result<Client, Failure> {
+pub(crate) fn client(url: &str) -> Result<Client, Failure> {
     let client = Client::new(url).and_then(Client::with_token_of_environment);
-    client.map_err(client_failure)
-}
-
-/// Classifies an error by who has to fix it: the user (input) or the advisor (work).
-pub fn client_failure(error: ClientError) -> Failure {
-    match error {
-        ClientError::Url(_)
-        | ClientError::Token(_)
-        | ClientError::Refused {
-            status: 400..500, ..
-        } => Failure::input(error),
-        _ => Failure::work(error),
-    }
+    Ok(client?)
 }
 
 fn text(answer: &Answer) -> String {
     let advice = &answer.advice;
-    let mut lines = vec![match advice.mode {
-        Mode::CongestionControl => "mode                 congestion control".to_owned(),
-        Mode::NoCongestionControl => "mode                 no congestion control".to_owned(),
-    }];
-    let mut line = |name: &str, value: Option<String>| {
-        let value = value.map(|value| format!("{name:<20} {value}"));
-        lines.extend(value);
-    };
     let mbps = |value: f64| format!("{value:.1} Mbit/s");
     let bytes = |value: u64| format!("{value} bytes");
-    line(
-        "control",
-        Some(
-            advice
-                .congestion_control
-                .clone()
-                .unwrap_or("the kernel's default".to_owned()),
+    let mode = match advice.mode {
+        Mode::CongestionControl => "congestion control",
+        Mode::NoCongestionControl => "no congestion control",
+    };
+    let control = advice.congestion_control.clone();
+    let control = control.unwrap_or_else(|| "the kernel's default".to_owned());
+    let between = |[low, high]: [f64; 2]| format!("{low:.1} and {high:.1} Mbit/s");
+    let model = format!("{}, from {} days", advice.model, advice.days_used);
+    let lines = [
+        ("mode", Some(mode.to_owned())),
+        ("control", Some(control)),
+        ("available bandwidth", advice.available_mbps.map(mbps)),
+        ("80 % between", advice.interval_mbps.map(between)),
+        ("threshold", advice.threshold_mbps.map(mbps)),
+        (
+            "round-trip time",
+            advice.rtt_ms.map(|ms| format!("{ms:.1} ms")),
         ),
-    );
-    line("available bandwidth", advice.available_mbps.map(mbps));
-    line(
-        "80 % between",
-        advice
-            .interval_mbps
-            .map(|[low, high]| format!("{low:.1} and {high:.1} Mbit/s")),
-    );
-    line("threshold", advice.threshold_mbps.map(mbps));
-    line(
-        "round-trip time",
-        advice.rtt_ms.map(|ms| format!("{ms:.1} ms")),
-    );
-    line("send buffer", advice.send_buffer_bytes.map(bytes));
-    line("receive buffer", advice.receive_buffer_bytes.map(bytes));
-    line("pacing", advice.pacing_mbps.map(mbps));
-    line(
-        "ask again after",
-        Some(format!("{:.0} s", answer.ask_again_after_s)),
-    );
-    line(
-        "model",
-        Some(format!("{}, from {} days", advice.model, advice.days_used)),
-    );
-    line(
-        "R²",
-        advice.r_squared.map(|r_squared| format!("{r_squared:.3}")),
-    );
-    line("path", answer.path.clone());
-    line("why", Some(advice.reason.clone()));
-    lines.join("\n")
+        ("send buffer", advice.send_buffer_bytes.map(bytes)),
+        ("receive buffer", advice.receive_buffer_bytes.map(bytes)),
+        ("pacing", advice.pacing_mbps.map(mbps)),
+        (
+            "ask again after",
+            Some(format!("{:.0} s", answer.ask_again_after_s)),
+        ),
+        ("model", Some(model)),
+        (
+            "R²",
+            advice.r_squared.map(|r_squared| format!("{r_squared:.3}")),
+        ),
+        ("path", answer.path.clone()),
+        ("why", Some(advice.reason.clone())),
+    ];
+    let lines = lines.into_iter();
+    let lines = lines.filter_map(|(name, value)| Some(format!("{name:<20} {}", value?)));
+    lines.collect::<Vec<_>>().join("\n")
 }

@@ -6,12 +6,13 @@ mod openapi;
 mod paths;
 mod token;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use fairwind_advisor::config::{DEFAULT_LISTEN, Listen, TlsFiles};
 use fairwind_advisor::http::Limits;
-use fairwind_advisor::run::{Options, RunError};
+use fairwind_advisor::local::Local;
+use fairwind_advisor::run::Options;
 use fairwind_advisor::{Clock, Config, run};
 use jiff::Timestamp;
 
@@ -36,7 +37,7 @@ Examples:
   fairwind advisor paths add argonne 192.0.2.0/24 --hop gateway --threshold 42 --own
   fairwind advisor backtest recorded.csv --threshold 42"
 )]
-pub struct Advisor {
+pub(crate) struct Advisor {
     #[command(subcommand)]
     action: Option<Action>,
     /// Address and port, or unix:PATH for a Unix socket; port 0 takes any free port; repeatable [default:
@@ -89,16 +90,36 @@ enum Action {
     Token(token::Token),
 }
 
-fn rate(text: &str) -> Result<f64, String> {
-    let rate: f64 = text.parse().map_err(|_| "a number is needed".to_owned())?;
-    match (1e-3..=1e6).contains(&rate) {
-        true => Ok(rate),
-        false => Err("0.001 to 1000000".to_owned()),
+/// Where the advisor keeps what it knows; a running service shares it.
+#[derive(Args)]
+pub(crate) struct State {
+    /// State directory of the advisor [default: as for `fairwind advisor`]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+}
+
+impl State {
+    /// Opens the store.
+    pub(crate) fn open(&self, clock: Clock) -> Result<Local, Failure> {
+        Ok(Local::open(self.state.as_deref(), clock)?)
+    }
+
+    /// The folder, if it was given.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.state.as_deref()
     }
 }
 
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "a number is needed".to_owned())?;
+    let is_possible = (1e-3..=1e6).contains(&rate);
+    is_possible
+        .then_some(rate)
+        .ok_or_else(|| "0.001 to 1000000".to_owned())
+}
+
 impl Advisor {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self.action {
             Some(Action::Backtest(backtest)) => backtest.run(),
             Some(Action::Paths(paths)) => paths.run(),
@@ -144,24 +165,6 @@ impl Advisor {
                 eprintln!("fairwind advisor: {url}");
             }
         };
-        run::run(options, ready).map_err(failure)
-    }
-}
-
-/// Classifies an error by who has to fix it: the user (input) or the machine (work).
-pub fn failure(error: RunError) -> Failure {
-    use fairwind_advisor::ServiceError;
-    use fairwind_advisor::listener::ListenError;
-    match &error {
-        RunError::Service(
-            ServiceError::NoPath(_)
-            | ServiceError::NoHop { .. }
-            | ServiceError::Invalid(_)
-            | ServiceError::Conflict(_),
-        )
-        | RunError::Listen(
-            ListenError::Unguarded(_) | ListenError::File(_) | ListenError::Mode(_),
-        ) => Failure::input(error),
-        _ => Failure::work(error),
+        Ok(run::run(options, ready)?)
     }
 }

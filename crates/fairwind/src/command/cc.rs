@@ -6,17 +6,17 @@ mod place;
 mod set;
 mod show;
 mod unload;
-pub mod value;
+pub(crate) mod value;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 use fairwind_cc::native::{Parameter, Parameters};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, all_of};
 
 #[derive(Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     List(list::List),
     Load(load::Load),
     Unload(unload::Unload),
@@ -25,7 +25,7 @@ pub enum Command {
 }
 
 impl Command {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
             Self::List(command) => command.run(),
             Self::Load(command) => command.run(),
@@ -70,8 +70,5 @@ fn for_each<T>(
             outcome => outcome?,
         }
     }
-    match failures.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Work(failures.join("\nerror: "))),
-    }
+    all_of(failures)
 }

@@ -16,7 +16,7 @@ Writes nothing.
 
 Example:
   fairwind check experiment.toml --set link.bottleneck.queue=100pkt")]
-pub struct Check {
+pub(crate) struct Check {
     /// Experiment file (TOML)
     file: PathBuf,
     /// Replace a value of the file; repeatable
@@ -25,7 +25,7 @@ pub struct Check {
 }
 
 impl Check {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let experiment = Experiment::load(&self.file, &self.set)?;
         output::line(&experiment.describe())?;
         Ok(())

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fairwind_report::overlay::{self, OverlayError};
+use fairwind_report::ReportError;
+use fairwind_report::overlay;
 use fairwind_result::compare::compare;
 
-use super::report;
 use crate::failure::Failure;
 use crate::output;
 
@@ -21,7 +21,7 @@ use crate::output;
 Examples:
   fairwind compare monday.result tuesday.result --json
   fairwind compare sim.result lab.result --out sim-and-lab")]
-pub struct Compare {
+pub(crate) struct Compare {
     /// Result folder
     a: PathBuf,
     /// Result folder to compare it with
@@ -35,15 +35,14 @@ pub struct Compare {
 }
 
 impl Compare {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let (comparison, distributions, page) = match &self.out {
             None => {
-                let comparison =
-                    compare(&self.a, &self.b).map_err(|error| failure(error.into()))?;
+                let comparison = compare(&self.a, &self.b).map_err(ReportError::from)?;
                 (comparison, None, None)
             }
             Some(out) => {
-                let written = overlay::write(&self.a, &self.b, out).map_err(failure)?;
+                let written = overlay::write(&self.a, &self.b, out)?;
                 let distributions = Some(written.distributions);
                 (written.comparison, distributions, Some(written.page))
             }
@@ -63,13 +62,5 @@ impl Compare {
         }
         output::line(&text)?;
         Ok(())
-    }
-}
-
-/// Something else in the output folder is the user's input.
-fn failure(error: OverlayError) -> Failure {
-    match error {
-        OverlayError::Report(error) => report::failure(error),
-        error @ OverlayError::InTheWay { .. } => Failure::input(error),
     }
 }

@@ -12,13 +12,13 @@ use crate::output;
 Examples:
   fairwind completions bash > ~/.local/share/bash-completion/completions/fairwind
   fairwind completions zsh > ~/.zfunc/_fairwind")]
-pub struct Completions {
+pub(crate) struct Completions {
     /// Shell to complete for
     shell: Shell,
 }
 
 impl Completions {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let mut script = Vec::new();
         clap_complete::generate(
             self.shell,

@@ -3,7 +3,7 @@
 use clap::Args;
 use fairwind_ftp::client::{ClientError, Outcome, Place, join, third_party};
 
-use super::transfer::{self, Data, Moving, Reach, failure};
+use super::transfer::{self, Data, Moving, Reach};
 use crate::failure::Failure;
 
 /// Copy a file from one FTP server to another, without its bytes coming here
@@ -18,7 +18,7 @@ goes on after a failure.
 Examples:
   fairwind copy ftp://a.example.org/big.iso ftp://alice@b.example.org/big.iso
   fairwind copy ftp://a.example.org/big.iso ftp://alice@b.example.org/incoming/ --json")]
-pub struct Copy {
+pub(crate) struct Copy {
     /// URL of the file
     from: String,
     /// URL of its new place; one that ends with a slash is a directory
@@ -30,7 +30,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let from = transfer::place(&self.from)?;
         let to = destination(transfer::place(&self.to)?, &from)?;
         let bar = transfer::begin()?;
@@ -45,7 +45,7 @@ impl Copy {
         match copied {
             Ok(report) => outcome.add(report),
             Err(error @ (ClientError::Usage(_) | ClientError::Stopped)) => {
-                return Err(failure(error));
+                return Err(error.into());
             }
             Err(error) => outcome.fail(&source.place().to_string(), &error.to_string()),
         }
@@ -56,8 +56,8 @@ impl Copy {
 fn destination(to: Place, from: &Place) -> Result<Place, Failure> {
     let name = from.name().filter(|_| !from.is_directory());
     let name = name.ok_or_else(|| Failure::input(format!("{from} names no file")))?;
-    Ok(match to.is_directory() {
-        true => to.with_path(join(&to.path, name)),
-        false => to,
-    })
+    if to.is_directory() {
+        return Ok(to.with_path(join(&to.path, name)));
+    }
+    Ok(to)
 }

@@ -37,7 +37,7 @@ Examples:
   fairwind demo
   fairwind demo --quick --seed 7 --out seven
   fairwind demo --sim")]
-pub struct Demo {
+pub(crate) struct Demo {
     /// Seed of the day, of the file and of all random choices
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
@@ -47,7 +47,7 @@ pub struct Demo {
     /// Replace an earlier result; a folder that holds anything else is refused
     #[arg(long)]
     force: bool,
-    /// Only 08:30 to 14:00 of the day, and a file of 26 MB instead of 150 MB
+    /// Run a shorter demonstration: the day from 08:30 to 14:00 only, and a file of 26 MB instead of 150 MB
     #[arg(long)]
     quick: bool,
     /// Use the simulator, whatever this machine can do
@@ -72,7 +72,7 @@ struct Tests {
 }
 
 impl Demo {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         if let Tests {
             tests: Some(file),
             advisor: Some(advisor),
@@ -82,22 +82,21 @@ impl Demo {
         {
             return Ok(monitor::run(file, advisor, *start, *rate)?);
         }
-        let story = match self.quick {
-            true => Story::quick(self.seed),
-            false => Story::full(self.seed),
+        let story = if self.quick {
+            Story::quick(self.seed)
+        } else {
+            Story::full(self.seed)
         };
         make_room(&self.out, self.force)?;
         interrupt::catch()?;
-        let missing = match self.sim {
-            true => Vec::new(),
-            false => missing(),
-        };
+        let missing = if self.sim { Vec::new() } else { missing() };
         let in_lab = !self.sim && missing.is_empty();
         output::line(&introduction(&story, in_lab, &missing))?;
         let bar = Bar::new(1);
-        let outcomes = match in_lab {
-            true => perform(story, std::env::current_exe()?, &self.out, &bar),
-            false => simulate(story, &self.out, &bar),
+        let outcomes = if in_lab {
+            perform(story, std::env::current_exe()?, &self.out, &bar)
+        } else {
+            simulate(story, &self.out, &bar)
         };
         bar.clear();
         let outcomes = outcomes.map_err(|error| match error {
@@ -119,9 +118,10 @@ fn introduction(story: &Story, in_lab: bool, missing: &[String]) -> String {
     for reason in missing {
         text.push_str(&format!("missing: {reason}\n"));
     }
-    let place = match in_lab {
-        true => format!("on this kernel, 4 runs of {} s", story.length_s),
-        false => "in the simulator".to_owned(),
+    let place = if in_lab {
+        format!("on this kernel, 4 runs of {} s", story.length_s)
+    } else {
+        "in the simulator".to_owned()
     };
     text.push_str(&format!(
         "{} MB over {CAPACITY_MBPS} Mbit/s and {} ms (round trip), shared with others; {} to {}, {place}\n",
@@ -169,7 +169,7 @@ fn judge(outcomes: &Outcomes) -> Result<(), Failure> {
 /// Makes an empty folder. What an earlier demonstration left there is removed if `force` is set, anything else
 /// never.
 fn make_room(out: &Path, force: bool) -> Result<(), Failure> {
-    let named = |error: io::Error| Failure::work(format!("{}: {error}", out.display()));
+    let named = Failure::at(out);
     let refuse = |why: String| {
         let help = "help: name another folder with --out";
         Err(Failure::input(format!("{} {why}\n  {help}", out.display())))

@@ -5,12 +5,12 @@ mod check;
 mod facts;
 mod purpose;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use fairwind_path::units::{Bandwidth, Duration};
 use fairwind_scenario::units_text;
 use serde_json::{Value, json};
 
-pub use purpose::Purpose;
+pub(crate) use purpose::Purpose;
 
 use crate::failure::Failure;
 use crate::output;
@@ -27,7 +27,7 @@ Examples:
   fairwind doctor --for lab,nocc               Only these; exit code 0 if both can work
   fairwind doctor --for drs --bandwidth 10Gbit/s --rtt 100ms
   fairwind doctor --json | jq -r '.purposes[].checks[].fix | select(.)'")]
-pub struct Doctor {
+pub(crate) struct Doctor {
     /// What has to work, separated by commas; repeatable [default: all]
     #[arg(
         long = "for",
@@ -69,27 +69,29 @@ impl Goal {
 }
 
 impl Doctor {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let goal = Goal {
             bandwidth: self.bandwidth,
             rtt: self.rtt,
         };
-        let purposes = match self.purposes.is_empty() {
-            true => Purpose::ALL.to_vec(),
-            false => self.purposes,
-        };
+        let mut purposes = self.purposes;
+        if purposes.is_empty() {
+            purposes.extend(Purpose::value_variants());
+        }
         let examination = Examination::of(&Facts::gather(), goal, &purposes);
-        match self.json {
-            true => output::json(&examination.json())?,
-            false => output::line(&examination.text())?,
+        if self.json {
+            output::json(&examination.json())?;
+        } else {
+            output::line(&examination.text())?;
         }
-        match examination.missing().as_slice() {
-            [] => Ok(()),
-            missing => Err(Failure::work(format!(
-                "cannot work here: {}",
-                missing.join(", ")
-            ))),
+        let missing = examination.missing();
+        if missing.is_empty() {
+            return Ok(());
         }
+        Err(Failure::work(format!(
+            "cannot work here: {}",
+            missing.join(", ")
+        )))
     }
 }
 
@@ -103,7 +105,7 @@ impl Examination {
     }
 
     /// Names of the purposes that cannot work.
-    fn missing(&self) -> Vec<&'static str> {
+    fn missing(&self) -> Vec<String> {
         let missing = self
             .purposes
             .iter()
@@ -175,10 +177,10 @@ mod tests {
 
     #[test]
     fn a_fit_host_can_do_everything() {
-        let examination = Examination::of(&Facts::fit(), GOAL, &Purpose::ALL);
+        let examination = Examination::of(&Facts::fit(), GOAL, Purpose::value_variants());
         assert_eq!(
             examination.missing(),
-            Vec::<&str>::new(),
+            Vec::<String>::new(),
             "{}",
             examination.text()
         );
@@ -192,7 +194,7 @@ mod tests {
 
     #[test]
     fn an_unfit_host_can_simulate_and_every_shortcoming_has_its_command() {
-        let examination = Examination::of(&Facts::unfit(), GOAL, &Purpose::ALL);
+        let examination = Examination::of(&Facts::unfit(), GOAL, Purpose::value_variants());
         assert_eq!(
             examination.missing(),
             ["lab", "trace", "controls", "nocc", "serve", "drs", "demo"]
@@ -234,8 +236,8 @@ mod tests {
             available: vec!["cubic".into()],
             ..Facts::fit()
         };
-        let examination = Examination::of(&facts, GOAL, &Purpose::ALL);
-        assert_eq!(examination.missing(), Vec::<&str>::new());
+        let examination = Examination::of(&facts, GOAL, Purpose::value_variants());
+        assert_eq!(examination.missing(), Vec::<String>::new());
         let text = examination.text();
         assert!(
             text.contains("nocc: can work, with limits\n  less  fw_nocc"),
@@ -250,7 +252,7 @@ mod tests {
             lab_refused: Some(refused.to_owned()),
             ..Facts::fit()
         };
-        let examination = Examination::of(&facts, GOAL, &Purpose::ALL);
+        let examination = Examination::of(&facts, GOAL, Purpose::value_variants());
         assert_eq!(examination.missing(), ["lab", "demo"]);
         assert!(examination.text().contains(refused));
     }

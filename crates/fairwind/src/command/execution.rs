@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fairwind_experiment::{Completed, Engine, ExecuteError, ExecuteOptions, execute};
+use fairwind_experiment::{Completed, Engine, ExecuteOptions, execute};
 use fairwind_result::RunResult;
 use fairwind_scenario::Experiment;
 
@@ -13,7 +13,7 @@ use crate::{interrupt, output, summary};
 
 /// The arguments of both.
 #[derive(Args)]
-pub struct Execution {
+pub(crate) struct Execution {
     /// Experiment file (TOML)
     file: PathBuf,
     /// Run this seed instead of the file's; repeatable [default: the file's seeds]
@@ -38,7 +38,7 @@ pub struct Execution {
 
 impl Execution {
     /// Runs the file, `jobs` seeds at a time, and prints the result.
-    pub fn run(self, engine: &dyn Engine, jobs: Option<usize>) -> Result<(), Failure> {
+    pub(crate) fn run(self, engine: &dyn Engine, jobs: Option<usize>) -> Result<(), Failure> {
         let experiment = Experiment::load(&self.file, &self.set)?;
         interrupt::catch()?;
         let options = ExecuteOptions {
@@ -55,11 +55,12 @@ impl Execution {
         let bar = Bar::new(runs);
         let done = execute(&experiment, engine, &options, &bar);
         bar.clear();
-        let completed = done.map_err(failure)?;
-        match self.json {
-            true => output::line(&json(&completed))?,
-            false => output::line(&text(&completed))?,
-        }
+        let completed = done?;
+        output::line(&if self.json {
+            json(&completed)
+        } else {
+            text(&completed)
+        })?;
         match completed.incomplete {
             None => Ok(()),
             Some(reason) => Err(Failure::Incomplete {
@@ -75,17 +76,6 @@ fn default_out(file: &Path) -> PathBuf {
     let mut name = file.file_stem().unwrap_or_default().to_owned();
     name.push(".result");
     PathBuf::from(name)
-}
-
-fn failure(error: ExecuteError) -> Failure {
-    match error {
-        ExecuteError::Stopped => Failure::Interrupted,
-        ExecuteError::Exists { .. }
-        | ExecuteError::InTheWay { .. }
-        | ExecuteError::NoSeed
-        | ExecuteError::SeedTwice { .. } => Failure::input(error),
-        other => Failure::work(other),
-    }
 }
 
 fn json(completed: &Completed) -> String {

@@ -8,7 +8,7 @@ use clap::Args;
 use fairwind_ftp::client::batch::{self, Job};
 use fairwind_ftp::client::{Connection, Entry, Kind, Place, Retrieval, is_standard_output, tree};
 
-use super::transfer::{self, Data, Moving, Reach, failure};
+use super::transfer::{self, Data, Moving, Reach};
 use crate::failure::Failure;
 
 /// Fetch files from an FTP server
@@ -32,7 +32,7 @@ Examples:
   fairwind get ftp://ftp.example.org/pub/run7 --recursive --parallel 4
   fairwind get ftp://ftp.example.org/pub/src.tar - | tar x
   fairwind get ftp://192.0.2.7/big.iso --advisor http://127.0.0.1:8649 --json | jq .mbps")]
-pub struct Get {
+pub(crate) struct Get {
     /// URLs of one server and user; then, if wanted, the place for the files: a directory, a name for a single
     /// file, or - for standard output [default: the working directory]
     #[arg(required = true, value_name = "URL|LOCAL")]
@@ -59,7 +59,7 @@ struct Wanted {
 }
 
 impl Get {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let (places, local) = self.places()?;
         let to_output = local.is_some_and(|local| is_standard_output(Path::new(local)));
         let bar = transfer::begin()?;
@@ -71,14 +71,14 @@ impl Get {
         }
         let outcome = batch::run(connection, wanted.jobs, self.parallel);
         bar.clear();
-        let mut outcome = outcome.map_err(failure)?;
+        let mut outcome = outcome?;
         for refused in wanted.refused {
             outcome.fail(&refused, "not fetched");
         }
-        match to_output {
-            true => self.moving.report_to_stderr("get", &outcome),
-            false => self.moving.tell("get", &outcome),
+        if to_output {
+            return self.moving.report_to_stderr("get", &outcome);
         }
+        self.moving.tell("get", &outcome)
     }
 
     fn places(&self) -> Result<(Vec<Place>, Option<&str>), Failure> {
@@ -103,15 +103,11 @@ impl Get {
         local: Option<&str>,
         places: usize,
     ) -> Result<(), Failure> {
-        let is_directory = match self.recursive {
-            true => is_directory(connection, place)?,
-            false if place.is_directory() => {
-                return Err(Failure::input(format!(
-                    "{place}: --recursive fetches directories"
-                )));
-            }
-            false => false,
-        };
+        if !self.recursive && place.is_directory() {
+            let what = format!("{place}: --recursive fetches directories");
+            return Err(Failure::input(what));
+        }
+        let is_directory = self.recursive && is_directory(connection, place)?;
         let name = place
             .name()
             .map(|name| Entry::new(name.to_vec(), Kind::File));
@@ -143,16 +139,11 @@ impl Get {
             return Ok(());
         }
         let root = place.path.clone();
-        let tree = tree::remote(connection, &root, &target).map_err(failure)?;
+        let tree = tree::remote(connection, &root, &target)?;
         for directory in &tree.directories {
             make_directory(directory, true)?;
         }
-        for left_out in &tree.left_out {
-            connection
-                .options()
-                .progress
-                .note(&format!("left out: {left_out}"));
-        }
+        transfer::note(connection, &tree.left_out);
         wanted.jobs.extend(tree.files.into_iter().map(Job::Get));
         wanted.refused.extend(tree.refused);
         Ok(())
@@ -164,7 +155,7 @@ fn is_directory(connection: &mut Connection, place: &Place) -> Result<bool, Fail
         return Ok(true);
     }
     let entry = connection.with(|session| session.look(&place.path));
-    match entry.map_err(failure)? {
+    match entry? {
         Some(entry) => Ok(entry.kind == Kind::Directory),
         None => Err(Failure::work(format!(
             "{place}: there is no such file or directory"
@@ -177,6 +168,5 @@ fn make_directory(path: &Path, wanted: bool) -> Result<(), Failure> {
     if !wanted || path == Path::new("") {
         return Ok(());
     }
-    let path = PathBuf::from(path);
-    fs::create_dir_all(&path).map_err(|error| Failure::work(format!("{}: {error}", path.display())))
+    fs::create_dir_all(path).map_err(Failure::at(path))
 }

@@ -14,7 +14,7 @@ use fairwind_report::plot::history::{HopCurve, svg};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::advise::{client, client_failure};
+use super::advise::client;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
@@ -31,7 +31,7 @@ Examples:
   fairwind history import router.csv --path argonne --hop gateway --capacity 155
   fairwind history generate --path lab --host 10.0.0.0/8 --weeks 9"
 )]
-pub struct History {
+pub(crate) struct History {
     #[command(subcommand)]
     action: Option<Action>,
     /// Address or name of the other host
@@ -61,7 +61,7 @@ enum Action {
 }
 
 impl History {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match (&self.action, &self.host) {
             (Some(Action::Import(import)), _) => import.run(),
             (Some(Action::Generate(generate)), _) => generate.run(),
@@ -72,38 +72,31 @@ impl History {
 
     fn show(&self, host: &str) -> Result<(), Failure> {
         let client = client(&self.advisor)?;
-        let answer = client.advice(host, None).map_err(client_failure)?;
+        let answer = client.advice(host, None)?;
         let Some(name) = answer.path else {
             return Err(Failure::input(format!("no path leads to {host}")));
         };
         let at = format!("/v1/paths/{}", path_segment(&name));
-        let path: PathConfig = client.get(&at).map_err(client_failure)?;
+        let path: PathConfig = client.get(&at)?;
         let [from, to] = [self.from, self.to].map(|time| time.map(|time| time.to_string()));
         let mut pairs = Vec::new();
         pairs.extend(from.as_deref().map(|from| ("from", from)));
         pairs.extend(to.as_deref().map(|to| ("to", to)));
         let at = format!("{at}/history{}", query(&pairs));
-        let history: HistoryAnswer = client.get(&at).map_err(client_failure)?;
+        let history: HistoryAnswer = client.get(&at)?;
         if let Some(file) = &self.plot {
-            let wrong = |error| Failure::work(format!("{}: {error}", file.display()));
-            fs::write(file, plot(&history, &path)).map_err(wrong)?;
+            fs::write(file, plot(&history, &path)).map_err(Failure::at(file))?;
             return Ok(output::line(&file.display().to_string())?);
         }
-        match self.json {
-            true => Ok(output::json(&json!(history))?),
-            false => Ok(output::line(&table(&history).render())?),
+        if self.json {
+            return Ok(output::json(&json!(history))?);
         }
+        Ok(output::line(&table(&history).render())?)
     }
 }
 
 fn table(history: &HistoryAnswer) -> Table {
-    let mut table = Table::new()
-        .words("hop")
-        .numbers("samples")
-        .words("first")
-        .words("last")
-        .numbers("newest Mbit/s")
-        .numbers("mean Mbit/s");
+    let mut table = Table::new("hop | >samples | first | last | >newest Mbit/s | >mean Mbit/s");
     for hop in &history.hops {
         let values = hop.samples.iter().map(|sample| sample.available_mbps);
         let mean = values.sum::<f64>() / hop.samples.len() as f64;

@@ -4,7 +4,7 @@ use clap::Args;
 use fairwind_ftp::client::{Entry, Kind, Place};
 use serde_json::{Value, json};
 
-use super::transfer::{self, Reach, failure};
+use super::transfer::{self, Reach};
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
@@ -17,7 +17,7 @@ Times are UTC, and missing where the server does not tell them in a form that pr
 Examples:
   fairwind ls ftp://ftp.example.org
   fairwind ls ftp://alice@ftp.example.org/run/ --json | jq -r '.[].name'")]
-pub struct Ls {
+pub(crate) struct Ls {
     /// URL of a directory or file
     url: String,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub struct Ls {
 }
 
 impl Ls {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let place = transfer::place(&self.url)?;
         let bar = transfer::begin()?;
         let mut connection = transfer::connection(place.clone(), self.reach.options(&bar))?;
@@ -42,13 +42,12 @@ impl Ls {
             session.list(&place.path)
         });
         bar.clear();
-        let entries = entries.map_err(failure)?;
+        let entries = entries?;
         connection.close();
-        match self.json {
-            true => output::json(&entries.iter().map(json).collect())?,
-            false => output::line(&text(&entries))?,
+        if self.json {
+            return Ok(output::json(&entries.iter().map(json).collect())?);
         }
-        Ok(())
+        Ok(output::line(&text(&entries))?)
     }
 }
 
@@ -78,10 +77,7 @@ fn json(entry: &Entry) -> Value {
 }
 
 fn text(entries: &[Entry]) -> String {
-    let mut table = Table::new()
-        .words("modified")
-        .numbers("bytes")
-        .words("name");
+    let mut table = Table::new("modified | >bytes | name");
     for entry in entries {
         let modified = entry
             .modified

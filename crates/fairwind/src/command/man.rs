@@ -15,14 +15,14 @@ use crate::output;
 #[command(after_help = "\
 Example:
   fairwind man ~/.local/share/man/man1 && man fairwind-sim-run")]
-pub struct Man {
+pub(crate) struct Man {
     /// Folder for the pages, which is made if necessary
     dir: PathBuf,
 }
 
 impl Man {
-    pub fn run(self) -> Result<(), Failure> {
-        let failed = |error| Failure::work(format!("{}: {error}", self.dir.display()));
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let failed = Failure::at(&self.dir);
         fs::create_dir_all(&self.dir).map_err(failed)?;
         let mut command = super::Cli::command().disable_help_subcommand(true);
         command.build();
@@ -80,10 +80,10 @@ fn write_sections(text: &str, page: &mut impl Write) -> io::Result<()> {
 /// Escapes a line for roff.
 fn escaped(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-");
-    match line.starts_with(['.', '\'']) {
-        true => format!("\\&{line}"),
-        false => line,
+    if line.starts_with(['.', '\'']) {
+        return format!("\\&{line}");
     }
+    line
 }
 
 #[cfg(test)]

@@ -15,11 +15,7 @@ mod history;
 mod lab;
 mod ls;
 mod man;
-#[cfg(test)]
-mod pages;
 mod put;
-#[cfg(test)]
-mod reference;
 mod report;
 mod reproduce;
 mod schema;
@@ -51,7 +47,7 @@ Examples:
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or wrong file, 130 interrupted."
 )]
-pub struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -89,7 +85,7 @@ enum Command {
 
 impl Cli {
     /// Runs the subcommand.
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Demo(command) => command.run(),
             Command::Sim(command) => command.run(),
@@ -118,6 +114,9 @@ impl Cli {
 
 #[cfg(test)]
 mod tests {
+    mod pages;
+    mod reference;
+
     use clap::CommandFactory;
 
     #[test]

@@ -11,7 +11,7 @@ use fairwind_ftp::client::{
     ClientError, Connection, Entry, Kind, Options, Place, Storage, is_url, join, split, tree,
 };
 
-use super::transfer::{self, Data, Moving, Reach, failure};
+use super::transfer::{self, Data, Moving, Reach};
 use crate::failure::Failure;
 
 /// Store files on an FTP server
@@ -34,7 +34,7 @@ Examples:
   tar c run7 | fairwind put - ftp://alice@ftp.example.org/runs/run7.tar --create-dirs
   fairwind put run7 ftp://alice@ftp.example.org/runs/ --recursive
   fairwind put big.iso ftp://192.0.2.7/new.iso --buffer 16MB --json | jq .retransmits")]
-pub struct Put {
+pub(crate) struct Put {
     /// Files, directories with --recursive, or - for standard input; then the URL. A URL that ends with a slash
     /// or names a directory takes the files; otherwise it is the new name of a single file
     #[arg(required = true, num_args = 2.., value_names = ["LOCAL", "URL"])]
@@ -61,7 +61,7 @@ pub struct Put {
 }
 
 impl Put {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let (url, locals) = self.what.split_last().expect("two are required");
         let url = url
             .to_str()
@@ -86,32 +86,31 @@ impl Put {
         if self.create_dirs {
             let (directory, _) = split(&place.path);
             let made = connection.with(|session| session.make_directories(directory));
-            made.map_err(failure)?;
+            made?;
         }
         let into =
             locals.len() > 1 || place.is_directory() || is_directory(&mut connection, &place)?;
         let mut jobs = Vec::new();
         let mut refused = Vec::new();
         for local in locals {
-            let remote = match into {
-                true => join(&place.path, name(local)?.as_bytes()),
-                false => place.path.clone(),
+            let remote = if into {
+                join(&place.path, name(local)?.as_bytes())
+            } else {
+                place.path.clone()
             };
-            match local.is_dir() {
-                true => {
-                    let tree = add_tree(&mut jobs, &mut connection, local, &remote)?;
-                    refused.extend(tree);
-                }
-                false => jobs.push(Job::Put(Storage {
+            if local.is_dir() {
+                refused.extend(add_tree(&mut jobs, &mut connection, local, &remote)?);
+            } else {
+                jobs.push(Job::Put(Storage {
                     source: local.to_owned(),
                     remote,
                     present: None,
-                })),
+                }));
             }
         }
         let outcome = batch::run(connection, jobs, self.parallel);
         bar.clear();
-        let mut outcome = outcome.map_err(failure)?;
+        let mut outcome = outcome?;
         for refused in refused {
             outcome.fail(&refused, "not stored");
         }
@@ -121,16 +120,16 @@ impl Put {
 
 fn is_directory(connection: &mut Connection, place: &Place) -> Result<bool, Failure> {
     let entry = connection.with(|session| session.look(&place.path));
-    let entry = entry.map_err(failure)?;
+    let entry = entry?;
     Ok(entry.is_some_and(|entry| entry.kind == Kind::Directory))
 }
 
 /// Translates `-` to standard input.
 fn standard_input(local: &Path) -> &Path {
-    match local == Path::new("-") {
-        true => Path::new("/dev/stdin"),
-        false => local,
+    if local == Path::new("-") {
+        return Path::new("/dev/stdin");
     }
+    local
 }
 
 fn name(local: &Path) -> Result<OsString, Failure> {
@@ -143,8 +142,7 @@ fn name(local: &Path) -> Result<OsString, Failure> {
         return Ok(name.to_owned());
     }
     // `.` and `..` refer to directories that have names.
-    let named = local.canonicalize();
-    let named = named.map_err(|error| Failure::work(format!("{}: {error}", local.display())))?;
+    let named = local.canonicalize().map_err(Failure::at(local))?;
     let name = named.file_name().map(ToOwned::to_owned);
     name.ok_or_else(|| Failure::input(format!("{} has no name", local.display())))
 }
@@ -156,13 +154,8 @@ fn add_tree(
     local: &Path,
     remote: &[u8],
 ) -> Result<Vec<String>, Failure> {
-    let tree = tree::local(local, remote).map_err(failure)?;
-    for left_out in &tree.left_out {
-        connection
-            .options()
-            .progress
-            .note(&format!("left out: {left_out}"));
-    }
+    let tree = tree::local(local, remote)?;
+    transfer::note(connection, &tree.left_out);
     let mut refused = tree.refused;
     let mut there = Vec::new();
     for directory in &tree.directories {
@@ -180,7 +173,7 @@ fn add_tree(
                 refused.push(why);
                 continue;
             }
-            entries => entries.map_err(failure)?,
+            entries => entries?,
         };
         there.push((directory.as_slice(), entries));
     }

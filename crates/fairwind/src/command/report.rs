@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fairwind_report::ReportError;
-use fairwind_result::ResultError;
 
 use crate::failure::Failure;
 use crate::output;
@@ -17,23 +15,15 @@ prints the path of the report.
 
 Example:
   fairwind report experiment.result")]
-pub struct Report {
+pub(crate) struct Report {
     /// Result folder
     dir: PathBuf,
 }
 
 impl Report {
-    pub fn run(self) -> Result<(), Failure> {
-        let page = fairwind_report::write(&self.dir).map_err(failure)?;
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let page = fairwind_report::write(&self.dir)?;
         output::line(&page.display().to_string())?;
         Ok(())
-    }
-}
-
-/// A malformed result is the user's input; an I/O error, such as a full disk, is not.
-pub(super) fn failure(error: ReportError) -> Failure {
-    match error {
-        ReportError::Result(ResultError::Io { .. }) => Failure::work(error),
-        error => Failure::input(error),
     }
 }

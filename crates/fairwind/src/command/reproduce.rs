@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use fairwind_study::cache::Policy;
 use fairwind_study::papers::Index;
 use fairwind_study::plan;
@@ -11,6 +11,7 @@ use fairwind_study::{Engines, Filter, Host, Options, Plan};
 
 use crate::failure::Failure;
 use crate::table::Table;
+use crate::words::{Word, one_of};
 use crate::{interrupt, output};
 
 /// Make a table or figure of the papers, or a whole study; without a name, list them all
@@ -30,7 +31,7 @@ Examples:
   fairwind reproduce enable:table-3 --engine lab
   fairwind reproduce drsftp --only path=95 --only size=1,8,128
   fairwind reproduce web100-dummynet --engine both --page docs/measurements/web100-dummynet.md")]
-pub struct Reproduce {
+pub(crate) struct Reproduce {
     /// A study, or a table or figure of a paper
     #[arg(value_name = "NAME")]
     name: Option<String>,
@@ -38,8 +39,8 @@ pub struct Reproduce {
     #[arg(long, value_name = "DIR", default_value = "experiments")]
     experiments: PathBuf,
     /// What runs it [default: the first of those that the list names]
-    #[arg(long, value_enum, value_name = "ENGINE")]
-    engine: Option<Engine>,
+    #[arg(long, value_name = "ENGINE", value_parser = one_of(ENGINES))]
+    engine: Option<Engines>,
     /// Folder for the results [default: out/STUDY]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -80,15 +81,11 @@ pub struct Reproduce {
     page: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Engine {
-    /// The simulator
-    Sim,
-    /// This machine's kernel; needs root
-    Lab,
-    /// Both, and their comparison
-    Both,
-}
+const ENGINES: &[Word<Engines>] = &[
+    ("sim", "The simulator", Engines::Sim),
+    ("lab", "This machine's kernel; needs root", Engines::Lab),
+    ("both", "Both, and their comparison", Engines::Both),
+];
 
 fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
@@ -98,7 +95,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 impl Reproduce {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let Some(what) = self.name else {
             output::line(&list(&self.experiments)?)?;
             return Ok(());
@@ -109,11 +106,7 @@ impl Reproduce {
             out: self.out,
             page: self.page,
             options: Options {
-                engines: self.engine.map(|engine| match engine {
-                    Engine::Sim => Engines::Sim,
-                    Engine::Lab => Engines::Lab,
-                    Engine::Both => Engines::Both,
-                }),
+                engines: self.engine,
                 only: self.only.iter().map(|text| Filter::parse(text)).collect(),
                 policy: match (self.again, self.kept) {
                     (true, _) => Policy::All,
@@ -143,17 +136,11 @@ impl Reproduce {
 /// All tables and figures of the papers, and all studies.
 fn list(experiments: &std::path::Path) -> Result<String, Failure> {
     let index = Index::read(experiments)?;
-    let mut rows = Table::new()
-        .words("name")
-        .words("table or figure")
-        .words("state");
+    let mut rows = Table::new("name | table or figure | state");
     for (_, row) in index.rows() {
         rows.row([row.id.clone(), row.what.clone(), row.status()]);
     }
-    let mut studies = Table::new()
-        .words("study")
-        .words("engines")
-        .words("what it shows");
+    let mut studies = Table::new("study | engines | what it shows");
     for name in plan::names(experiments)? {
         let plan = Plan::read(experiments, &name)?;
         let engines: Vec<&str> = plan.engines.iter().map(|engine| engine.word()).collect();

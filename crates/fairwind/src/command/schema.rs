@@ -12,7 +12,7 @@ Editors check and complete such files with it.
 
 Example:
   fairwind schema > experiment.schema.json")]
-pub struct Schema {
+pub(crate) struct Schema {
     /// File whose schema is printed
     #[arg(value_enum, value_name = "FILE", default_value_t = Of::Experiment)]
     of: Of,
@@ -25,7 +25,7 @@ enum Of {
 }
 
 impl Schema {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self.of {
             Of::Experiment => output::line(&fairwind_scenario::file::schema::json())?,
             Of::TraceDaemon => output::line(include_str!(

@@ -43,7 +43,7 @@ Examples:
   fairwind serve --hash-password                       Ask for a password, print its hash
   fairwind serve /srv/data --user 'alice:$argon2id$…'  Alice may write
   fairwind serve /srv/data --config ftp.toml           All settings: docs/reference/ftp-server.md")]
-pub struct Serve {
+pub(crate) struct Serve {
     /// Directory to serve
     #[arg(required_unless_present = "hash_password")]
     dir: Option<PathBuf>,
@@ -105,7 +105,7 @@ pub struct Serve {
 }
 
 impl Serve {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         if self.hash_password {
             let hash = server::hash_password(&read_password()?).map_err(Failure::work)?;
             output::line(&hash)?;
@@ -174,11 +174,8 @@ impl Serve {
     fn configuration(&self, read: impl Fn(&Path) -> io::Result<String>) -> Result<Config, Failure> {
         let mut config = Config::new(self.dir.clone().unwrap_or_default());
         if let Some(file) = &self.config {
-            let text = read(file)
-                .map_err(|error| Failure::input(format!("{}: {error}", file.display())))?;
-            config
-                .read(&text)
-                .map_err(|error| Failure::input(format!("{}: {error}", file.display())))?;
+            let text = read(file).map_err(Failure::no_input(file))?;
+            config.read(&text).map_err(Failure::no_input(file))?;
         }
         for user in &self.user {
             config.users.push(parse_user(user)?);
@@ -240,21 +237,18 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
 
 /// Reads a line from standard input, without echo if that is a terminal.
 fn read_password() -> Result<String, Failure> {
-    let password = match io::stdin().is_terminal() {
-        true => rpassword::prompt_password("Password: ").map_err(Failure::work)?,
-        false => {
-            let mut line = String::new();
-            io::stdin()
-                .lock()
-                .read_line(&mut line)
-                .map_err(Failure::work)?;
-            line.trim_end_matches(['\r', '\n']).to_owned()
-        }
+    let password = if io::stdin().is_terminal() {
+        rpassword::prompt_password("Password: ").map_err(Failure::work)?
+    } else {
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line);
+        read.map_err(Failure::work)?;
+        line.trim_end_matches(['\r', '\n']).to_owned()
     };
-    match password.is_empty() {
-        true => Err(Failure::input("the password is empty")),
-        false => Ok(password),
+    if password.is_empty() {
+        return Err(Failure::input("the password is empty"));
     }
+    Ok(password)
 }
 
 /// Raises the limit of open files to the maximum: sessions and data connections need descriptors.

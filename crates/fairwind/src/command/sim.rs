@@ -7,12 +7,12 @@ use super::execution::Execution;
 use crate::failure::Failure;
 
 #[derive(Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     Run(Run),
 }
 
 impl Command {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
             Self::Run(run) => run.run(),
         }
@@ -32,7 +32,7 @@ Examples:
   fairwind sim run experiment.toml --seed 7 --out seven.result
   fairwind sim run experiment.toml --set link.bottleneck.bandwidth=20Mbit/s --set duration=60s
   fairwind sim run experiment.toml --json --no-series | jq '.flows[].goodput_mbps'")]
-pub struct Run {
+pub(crate) struct Run {
     #[command(flatten)]
     execution: Execution,
     /// Seeds that run at the same time [default: the number of cores]

@@ -16,18 +16,18 @@ use fairwind_trace::event::Event;
 use fairwind_trace::file::FileError;
 use fairwind_trace::filter::{Filter, Network};
 use fairwind_trace::instrument::Instrument;
-use fairwind_trace::kernel::{Counts, Options, TraceError};
-use fairwind_trace::plan::{Plan, PlanError};
+use fairwind_trace::kernel::{Counts, Options};
+use fairwind_trace::plan::Plan;
 use fairwind_trace::record::{Index, Limits};
 use fairwind_trace::session::Session;
 use serde_json::json;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, all_of};
 use crate::table::Table;
 use crate::{interrupt, output};
-pub use columns::columns;
+pub(crate) use columns::columns;
 use screen::Screen;
-pub use value::{duration, interval};
+pub(crate) use value::{duration, interval};
 
 /// Default time between samples.
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(10);
@@ -57,7 +57,7 @@ Examples:
   fairwind trace plot iperf.trace
   fairwind trace daemon /etc/fairwind/trace.toml"
 )]
-pub struct Trace {
+pub(crate) struct Trace {
     #[command(subcommand)]
     action: Option<Action>,
     /// Show this file of a trace, instead of tracing
@@ -137,7 +137,7 @@ enum Action {
 }
 
 impl Trace {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match (&self.action, &self.file) {
             (Some(Action::Daemon(daemon)), _) => daemon.run(),
             (Some(Action::Plot(plot)), _) => plot.run(),
@@ -182,14 +182,12 @@ impl Trace {
 
     fn onto_screen(self, mut screen: Screen) -> Result<(), Failure> {
         let session = Session::start(&self.options(), self.interval());
-        let mut session = session.map_err(trace_failure)?;
+        let mut session = session?;
         while self.should_continue(&session) {
-            session
-                .step(|event| screen.event(event))
-                .map_err(trace_failure)?;
+            session.step(|event| screen.event(event))?;
             screen.draw(&session)?;
         }
-        let counts = session.counts().map_err(trace_failure)?;
+        let counts = session.counts()?;
         drop(screen);
         Ok(output::line(&not_seen(&counts))?)
     }
@@ -202,24 +200,25 @@ impl Trace {
             columns: columns(&self.variables, self.control_state)?,
             limits: Limits::default(),
         };
-        let mut running = plan.start().map_err(plan_failure)?;
+        let mut running = plan.start()?;
         let mut failed = Vec::new();
         let mut ended = Ok(());
         while ended.is_ok() && failed.is_empty() && self.should_continue(running.session()) {
             let each = |event: &Event<'_>| screen.iter_mut().for_each(|s| s.event(event));
-            ended = running.step(each).map_err(trace_failure);
+            ended = running.step(each).map_err(Failure::from);
             failed = running.failures();
             if let (Some(screen), Ok(())) = (&mut screen, &ended) {
                 ended = screen.draw(running.session());
             }
         }
-        let counts = running.session().counts().map_err(trace_failure);
+        let counts = running.session().counts();
         let (index, more) = running.finish(|_| {}).map_err(Failure::work)?;
         drop(screen);
         failed.extend(more);
-        match self.json {
-            true => output::json(&json!(index))?,
-            false => output::line(&text(&index, &counts?))?,
+        if self.json {
+            output::json(&json!(index))?;
+        } else {
+            output::line(&text(&index, &counts?))?;
         }
         ended?;
         whole(&index, failed)
@@ -228,10 +227,7 @@ impl Trace {
 
 /// Fails if something could not be written.
 fn whole(index: &Index, failed: Vec<FileError>) -> Result<(), Failure> {
-    if !failed.is_empty() {
-        let errors: Vec<String> = failed.iter().map(FileError::to_string).collect();
-        return Err(Failure::work(errors.join("\nerror: ")));
-    }
+    all_of(failed.iter().map(FileError::to_string).collect())?;
     match index.unwritten {
         0 => Ok(()),
         unwritten => Err(Failure::work(format!(
@@ -241,16 +237,10 @@ fn whole(index: &Index, failed: Vec<FileError>) -> Result<(), Failure> {
 }
 
 fn text(index: &Index, counts: &Counts) -> String {
-    let mut table = Table::new()
-        .words("local")
-        .words("remote")
-        .words("program")
-        .words("control")
-        .numbers("from s")
-        .numbers("to s")
-        .numbers("samples")
-        .numbers("lost")
-        .words("file");
+    let mut table = Table::new(
+        "local | remote | program | control | >from s | >to s | >samples | >lost | \
+             file",
+    );
     for connection in &index.connections {
         table.row([
             connection.local.clone(),
@@ -269,26 +259,17 @@ fn text(index: &Index, counts: &Counts) -> String {
 
 /// Describes what the trace lacks.
 fn unseen(counts: &Counts, index: &Index) -> String {
-    let mut text = not_seen(counts);
-    if index.late_intervals > 0 {
-        text += &format!(
-            "late: {} intervals without a sample\n",
-            index.late_intervals
-        );
-    }
-    if index.unwritten > 0 {
-        text += &format!("unwritten: {} samples (disk full)\n", index.unwritten);
-    }
-    if index.unrecorded > 0 {
-        text += &format!(
-            "unrecorded: {} connections, for want of files\n",
-            index.unrecorded
-        );
-    }
-    if index.removed > 0 {
-        text += &format!("removed: {} of the oldest files\n", index.removed);
-    }
-    text
+    let left_out = [
+        ("late:", index.late_intervals, "intervals without a sample"),
+        ("unwritten:", index.unwritten, "samples (disk full)"),
+        (
+            "unrecorded:",
+            index.unrecorded,
+            "connections, for want of files",
+        ),
+        ("removed:", index.removed, "of the oldest files"),
+    ];
+    not_seen(counts) + &lines(&left_out)
 }
 
 /// Describes what the kernel's part of the tracer missed.
@@ -298,35 +279,29 @@ fn not_seen(counts: &Counts) -> String {
     if lost > 0 {
         text += "  the buffer was full: --buffer makes it larger, or `buffer` in a daemon's file\n";
     }
-    if counts.missed_runs > 0 {
-        text += &format!(
-            "missed: the kernel left out {} runs of the tracer\n",
-            counts.missed_runs
-        );
-    }
-    if counts.skipped > 0 {
-        text += &format!(
-            "skipped: the kernel did not tell of {} segments received\n",
-            counts.skipped
-        );
-    }
-    if counts.unwatched > 0 {
-        text += &format!(
-            "unwatched: {} connections, for want of memory in the kernel\n",
-            counts.unwatched
-        );
-    }
-    text
+    let missed = [
+        (
+            "missed: the kernel left out",
+            counts.missed_runs,
+            "runs of the tracer",
+        ),
+        (
+            "skipped: the kernel did not tell of",
+            counts.skipped,
+            "segments received",
+        ),
+        (
+            "unwatched:",
+            counts.unwatched,
+            "connections, for want of memory in the kernel",
+        ),
+    ];
+    text + &lines(&missed)
 }
 
-fn trace_failure(error: TraceError) -> Failure {
-    Failure::work(error)
-}
-
-/// An unusable folder is the user's mistake.
-pub fn plan_failure(error: PlanError) -> Failure {
-    match error {
-        PlanError::Trace(error) => trace_failure(error),
-        PlanError::File(error) => Failure::input(error),
-    }
+/// A line for each number that is not 0, with the words before and behind it.
+fn lines(all: &[(&str, u64, &str)]) -> String {
+    let some = all.iter().filter(|(_, number, _)| *number > 0);
+    let lines = some.map(|(before, number, behind)| format!("{before} {number} {behind}\n"));
+    lines.collect()
 }

@@ -6,22 +6,23 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use fairwind_ftp::assembly::{ClientSetup, client_extensions};
 use fairwind_ftp::client::{
-    self, ChecksumPolicy, ClientError, Connection, Credentials, DataMode, Options, Outcome, Place,
+    self, ChecksumPolicy, Connection, Credentials, DataMode, Options, Outcome, Place,
 };
 use fairwind_transfer::{Buffer, SocketPlan};
 use ipnet::IpNet;
 
 use super::trace::duration;
-use crate::failure::Failure;
+use crate::failure::{Failure, all_of};
 use crate::progress::ByteBar;
+use crate::words::{Word, one_of};
 use crate::{interrupt, output};
 
 /// How a server is reached.
 #[derive(Args)]
-pub struct Reach {
+pub(crate) struct Reach {
     /// Have the server open data connections (EPRT, PORT)
     #[arg(long)]
     active: bool,
@@ -35,7 +36,7 @@ pub struct Reach {
 
 /// How files are moved.
 #[derive(Args)]
-pub struct Moving {
+pub(crate) struct Moving {
     /// Do without right-sizing, buffers sized to the path, with servers that have it
     #[arg(long)]
     no_drs: bool,
@@ -43,8 +44,8 @@ pub struct Moving {
     #[arg(long)]
     no_resume: bool,
     /// When checksums are compared
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Checksums::Offered)]
-    checksum: Checksums,
+    #[arg(long, value_name = "WHEN", value_parser = one_of(CHECKSUMS), default_value = "offered")]
+    checksum: ChecksumPolicy,
     /// Print the result as JSON and nothing else
     #[arg(long)]
     json: bool,
@@ -52,7 +53,7 @@ pub struct Moving {
 
 /// Data connections of this host; a copy between two servers has none.
 #[derive(Args, Default)]
-pub struct Data {
+pub(crate) struct Data {
     /// Buffers of data connections: `auto` for the kernel's own, or a size such as 64KiB
     #[arg(long, value_name = "SIZE", default_value = "auto")]
     buffer: Buffer,
@@ -68,23 +69,28 @@ pub struct Data {
     congestion_control: Option<String>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Checksums {
-    /// If the server computes any
-    Offered,
-    /// Always, and a server that computes none is a failure
-    Required,
-    /// Never
-    Off,
-}
+const CHECKSUMS: &[Word<ChecksumPolicy>] = &[
+    (
+        "offered",
+        "If the server computes any",
+        ChecksumPolicy::Offered,
+    ),
+    (
+        "required",
+        "Always, and a server that computes none is a failure",
+        ChecksumPolicy::Required,
+    ),
+    ("off", "Never", ChecksumPolicy::Off),
+];
 
 impl Reach {
     /// Options for sessions that move no files.
-    pub fn options(&self, bar: &Arc<ByteBar>) -> Options {
+    pub(crate) fn options(&self, bar: &Arc<ByteBar>) -> Options {
         Options {
-            mode: match self.active {
-                true => DataMode::Active,
-                false => DataMode::Passive,
+            mode: if self.active {
+                DataMode::Active
+            } else {
+                DataMode::Passive
             },
             patience: self.timeout,
             retries: self.retries,
@@ -96,7 +102,7 @@ impl Reach {
 
 impl Moving {
     /// Options for sessions that move files.
-    pub fn options(
+    pub(crate) fn options(
         &self,
         data: &Data,
         reach: &Reach,
@@ -114,18 +120,14 @@ impl Moving {
                 ..SocketPlan::with_buffer(data.buffer)
             },
             resume: !self.no_resume,
-            checksum: match self.checksum {
-                Checksums::Offered => ChecksumPolicy::Offered,
-                Checksums::Required => ChecksumPolicy::Required,
-                Checksums::Off => ChecksumPolicy::Off,
-            },
-            extensions: extensions.map_err(failure)?,
+            checksum: self.checksum,
+            extensions: extensions?,
             ..reach.options(bar)
         })
     }
 
     /// Prints the outcome; fails if a transfer failed.
-    pub fn tell(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
+    pub(crate) fn tell(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
         if let Some(text) = self.text(command, outcome) {
             output::line(&text)?;
         }
@@ -133,7 +135,7 @@ impl Moving {
     }
 
     /// Prints the outcome to standard error, for transfers to standard output.
-    pub fn report_to_stderr(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
+    pub(crate) fn report_to_stderr(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
         if let Some(text) = self.text(command, outcome) {
             eprintln!("{}", text.trim_end());
         }
@@ -141,51 +143,51 @@ impl Moving {
     }
 
     fn text(&self, command: &str, outcome: &Outcome) -> Option<String> {
-        match self.json {
-            true => Some(format!("{:#}", told::json(command, outcome))),
-            false if outcome.transfers.is_empty() => None,
-            false => Some(told::text(outcome)),
+        if self.json {
+            return Some(format!("{:#}", told::json(command, outcome)));
         }
+        (!outcome.transfers.is_empty()).then(|| told::text(outcome))
     }
 }
 
 /// Fails if a transfer failed.
 fn judge(outcome: &Outcome) -> Result<(), Failure> {
-    match outcome.failures.as_slice() {
-        [] => Ok(()),
-        failures => {
-            let lines = failures.iter();
-            let lines: Vec<String> = lines
-                .map(|failed| format!("{}: {}", failed.source, failed.error))
-                .collect();
-            Err(Failure::Work(lines.join("\nerror: ")))
-        }
-    }
+    let failures = outcome.failures.iter();
+    let lines = failures.map(|failed| format!("{}: {}", failed.source, failed.error));
+    all_of(lines.collect())
 }
 
 /// Catches signals and creates a progress bar.
-pub fn begin() -> Result<Arc<ByteBar>, Failure> {
+pub(crate) fn begin() -> Result<Arc<ByteBar>, Failure> {
     interrupt::catch()?;
     Ok(Arc::new(ByteBar::new()))
 }
 
+/// Says what of a tree is not moved.
+pub(crate) fn note(connection: &Connection, left_out: &[String]) {
+    for left_out in left_out {
+        let progress = &connection.options().progress;
+        progress.note(&format!("left out: {left_out}"));
+    }
+}
+
 /// Parses a URL.
-pub fn place(text: &str) -> Result<Place, Failure> {
-    text.parse().map_err(failure)
+pub(crate) fn place(text: &str) -> Result<Place, Failure> {
+    Ok(text.parse()?)
 }
 
 /// A connection to the server of a place, as the user named there.
-pub fn connection(place: Place, options: Options) -> Result<Connection, Failure> {
-    let ask = |question: &str| match io::stdin().is_terminal() {
-        true => rpassword::prompt_password(question).ok(),
-        false => None,
+pub(crate) fn connection(place: Place, options: Options) -> Result<Connection, Failure> {
+    let ask = |question: &str| {
+        let is_there = io::stdin().is_terminal();
+        is_there.then(|| rpassword::prompt_password(question).ok())?
     };
-    let credentials = Credentials::find(&place, &ask).map_err(failure)?;
+    let credentials = Credentials::find(&place, &ask)?;
     Ok(Connection::new(place, credentials, options))
 }
 
 /// The server of all these places, which must have the same server and user.
-pub fn server(places: &[Place]) -> Result<&Place, Failure> {
+pub(crate) fn server(places: &[Place]) -> Result<&Place, Failure> {
     let first = &places[0];
     let same = |place: &&Place| {
         (&place.host, place.port, &place.user) == (&first.host, first.port, &first.user)
@@ -195,14 +197,5 @@ pub fn server(places: &[Place]) -> Result<&Place, Failure> {
         Some(other) => Err(Failure::input(format!(
             "{first} and {other} are of different servers or users; one command moves files of one"
         ))),
-    }
-}
-
-/// A client's error as a command's failure.
-pub fn failure(error: ClientError) -> Failure {
-    match error {
-        ClientError::Usage(_) => Failure::input(error),
-        ClientError::Stopped => Failure::Stopped("run the same command to resume".into()),
-        _ => Failure::work(error),
     }
 }

@@ -12,14 +12,14 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use crate::interrupt;
 
 /// Bytes of all files in one bar, with rate and time left.
-pub struct ByteBar {
+pub(crate) struct ByteBar {
     bar: ProgressBar,
     files: Mutex<BTreeMap<usize, u64>>,
 }
 
 impl ByteBar {
     /// An empty bar; `indicatif` hides it unless standard error is a terminal.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let bar = ProgressBar::new(0);
         let style = ProgressStyle::with_template(
             "{bar:40} {percent:>3} %  {decimal_bytes} of {decimal_total_bytes}  {rate}  {eta} left",
@@ -38,7 +38,7 @@ impl ByteBar {
     }
 
     /// Removes the bar from the screen.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// A block of commands on a page.
 #[derive(Debug)]
-pub struct Block {
+pub(crate) struct Block {
     /// Page and line, for messages.
     pub place: String,
     /// The calls of `fairwind` in it, in order.
@@ -14,7 +14,7 @@ pub struct Block {
 
 /// A call of `fairwind`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Call {
+pub(crate) struct Call {
     /// What comes after `fairwind`.
     pub arguments: Vec<String>,
     /// Variables that are set for it.
@@ -26,7 +26,7 @@ pub struct Call {
 }
 
 /// The blocks that call `fairwind`, of the README and all pages below `docs/`.
-pub fn blocks() -> Vec<Block> {
+pub(crate) fn blocks() -> Vec<Block> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut pages = pages(&root.join("docs"));
     pages.insert(0, root.join("README.md"));
@@ -39,7 +39,7 @@ pub fn blocks() -> Vec<Block> {
 }
 
 /// All Markdown files below a folder, in the order of their names.
-pub fn pages(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn pages(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -57,7 +57,7 @@ pub fn pages(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The blocks of one page.
-pub fn blocks_of(page: &str, text: &str) -> Vec<Block> {
+pub(crate) fn blocks_of(page: &str, text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut lines = text.lines().enumerate();
     while let Some((at, line)) = lines.next() {
@@ -76,7 +76,7 @@ pub fn blocks_of(page: &str, text: &str) -> Vec<Block> {
 }
 
 /// The calls of `fairwind` in a script.
-pub fn calls(script: &str) -> Vec<Call> {
+pub(crate) fn calls(script: &str) -> Vec<Call> {
     let whole = script.replace("\\\n", " ");
     let lines = whole.lines().filter_map(shlex::split);
     lines.flat_map(|words| of_line(&words)).collect()

@@ -15,7 +15,8 @@ use super::case::{Case, Way};
 use super::following::{self, Input};
 use super::relation::{Relation, Trace, scaled};
 use super::series::{Series, available};
-use super::thesis::LEVELS;
+use super::tables::Transfer;
+use super::thesis::Level;
 use crate::Error;
 use crate::cache::{Cache, digest, program, write_whole};
 
@@ -26,23 +27,8 @@ const SPAN: Duration = Duration::from_secs(8 * 3600);
 /// Round-trip time of the path, milliseconds: 25 ms each way (appendix B.2).
 const RTT_MS: f64 = 50.0;
 
-/// The result of a transfer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Transfer {
-    pub case: Case,
-    /// Mean throughput, Mbit/s.
-    pub mbps: f64,
-    /// The transfer time for the thesis' file of 16 GB, seconds.
-    pub seconds: f64,
-    /// Mean throughput of the others while it ran, Mbit/s.
-    pub others_mbps: Vec<f64>,
-    /// The inputs it received, in the thesis' notation.
-    pub inputs: String,
-    pub timeouts: u64,
-}
-
 /// Where the experiments are and how large the transfers.
-pub struct Bench {
+pub(crate) struct Bench<'a> {
     pub experiments: PathBuf,
     pub results: PathBuf,
     /// Transfers with the same inputs are the same, and share a record.
@@ -50,12 +36,18 @@ pub struct Bench {
     /// Size of the file and length of everything, as a share of the thesis'.
     pub scale: f64,
     pub relation: Relation,
+    /// Levels of congestion.
+    pub levels: &'a [Level; 3],
 }
 
-impl Bench {
-    /// Runs one transfer over the series; none if it has no record and is not to be run.
-    pub fn run(&self, series: &Series, case: Case) -> Result<Option<Transfer>, Error> {
-        let level = &LEVELS[case.level];
+impl Bench<'_> {
+    /// Runs one transfer over the series, and counts its timeouts; none if it has no record and is not to be run.
+    pub(crate) fn run(
+        &self,
+        series: &Series,
+        case: Case,
+    ) -> Result<Option<(Transfer, u64)>, Error> {
+        let level = &self.levels[case.level];
         let samples = series.with_less(level.less_mbps)?;
         let start = series.start(case.time)?;
         let inputs = match case.way {
@@ -63,7 +55,7 @@ impl Bench {
                 let settings = following::settings(level.threshold_mbps, set);
                 following::inputs(&samples, &settings, start, SPAN)
             }
-            Way::Standard | Way::Nocc => Vec::new(),
+            _ => Vec::new(),
         };
         let trace = Trace {
             relation: self.relation,
@@ -71,14 +63,10 @@ impl Bench {
             rtt_ms: RTT_MS,
             scale: self.scale,
             share: 1.0,
-        }
-        .csv(&available(&samples, start, SPAN));
-        let folder = &self.results;
-        let name = format!("loss-{:016x}.csv", digest(trace.as_bytes()));
-        let trace_file = folder.join(name);
-        write_whole(&trace_file, &trace)?;
+        };
+        let trace = trace.csv(&available(&samples, start, SPAN));
+        let trace_file = write_losses(&self.results, &trace)?;
         let file = self.experiments.join(file_of(case.others));
-        let trace_file = fs::canonicalize(&trace_file).map_err(Error::at(&trace_file))?;
         let set = self.settings(case.way, &inputs, &trace_file);
         let experiment = Experiment::load(&file, &set)?;
         let mut asked = json!({ "experiment": experiment.text(), "set": set, "trace": trace });
@@ -90,31 +78,24 @@ impl Bench {
             Sent::of(&outcome)
                 .ok_or_else(|| Error::work(format!("{case:?}: not sent within {longest} s")))
         })?;
-        Ok(sent.map(|sent| self.transfer(case, &inputs, sent)))
-    }
-
-    fn transfer(&self, case: Case, inputs: &[Input], sent: Sent) -> Transfer {
-        let told = inputs.partition_point(|input| scaled(input.after, self.scale) < sent.seconds);
-        Transfer {
-            case,
-            mbps: sent.mbps,
-            seconds: sent.seconds / self.scale,
-            others_mbps: sent.others_mbps,
-            inputs: following::text(&inputs[..told]),
-            timeouts: sent.timeouts,
-        }
+        Ok(sent.map(|sent| {
+            let is_told = |input: &Input| scaled(input.after, self.scale) < sent.seconds;
+            let transfer = Transfer {
+                case,
+                mbps: sent.mbps,
+                seconds: sent.seconds / self.scale,
+                others_mbps: sent.others_mbps,
+                inputs: following::text(&inputs[..inputs.partition_point(is_told)]),
+            };
+            (transfer, sent.timeouts)
+        }))
     }
 
     /// The overrides of the experiment file.
     fn settings(&self, way: Way, inputs: &[Input], trace: &Path) -> Vec<String> {
-        let first = match way {
-            Way::Standard => "reno",
-            Way::Nocc => "nocc",
-            Way::Advised(_) => inputs
-                .first()
-                .map_or("reno", |i| following::control(i.mode)),
-        };
-        let trace = toml_text(&trace.display().to_string());
+        let first = following::first_control(way, inputs);
+        // Strings are the same in JSON and TOML.
+        let trace = Value::from(trace.display().to_string());
         vec![
             format!("duration={:.6}s", scaled(SPAN, self.scale)),
             format!("flow.ftp.bytes={:.0}B", FILE_BYTES * self.scale),
@@ -128,7 +109,7 @@ impl Bench {
     }
 
     /// The throughput of one background connection alone, Mbit/s.
-    pub fn background_alone(&self) -> Result<f64, Error> {
+    pub(crate) fn background_alone(&self) -> Result<f64, Error> {
         let file = self.experiments.join(file_of(1));
         let set = ["duration=120s", "flow.ftp.start=119s"].map(str::to_owned);
         let outcome = fairwind_sim::run(
@@ -139,7 +120,11 @@ impl Bench {
     }
 
     /// The throughput at each loss of Table 1 with this delay and this stack, Mbit/s: the mean of all seeds.
-    pub fn table_1(experiments: &Path, delay_ms: f64, stack: &str) -> Result<[f64; 4], Error> {
+    pub(crate) fn table_1(
+        experiments: &Path,
+        delay_ms: f64,
+        stack: &str,
+    ) -> Result<[f64; 4], Error> {
         let file = experiments.join("table-1.toml");
         let mut observed = [0.0; 4];
         for (percent, mbps) in (1..).zip(&mut observed) {
@@ -159,6 +144,13 @@ impl Bench {
         }
         Ok(observed)
     }
+}
+
+/// Writes a recording of losses, under a name of its content, and returns its whole path.
+pub(crate) fn write_losses(folder: &Path, losses: &str) -> Result<PathBuf, Error> {
+    let file = folder.join(format!("loss-{:016x}.csv", digest(losses.as_bytes())));
+    write_whole(&file, losses)?;
+    fs::canonicalize(&file).map_err(Error::at(&file))
 }
 
 /// The experiment file with this number of other connections.
@@ -229,39 +221,35 @@ impl Sent {
     }
 }
 
-fn toml_text(text: &str) -> String {
-    Value::from(text).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use fairwind_advice::HistorySet;
 
     use super::super::relation::Losses;
+    use super::super::thesis::Thesis;
     use super::*;
+    use crate::Plan;
     use crate::cache::Policy;
 
     /// The morning's row of Tables 3 and 4, at a five-hundredth of the size.
     #[test]
     fn the_advised_transfer_of_a_free_morning_is_as_fast_as_one_without_congestion_control() {
         let results = tempfile::tempdir().unwrap();
+        let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        let plan = Plan::read(&experiments, "dccs").unwrap();
+        let thesis: Thesis = plan.data().unwrap();
         let bench = Bench {
-            experiments: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/dccs"),
+            experiments: plan.folder,
             results: results.path().to_owned(),
             cache: Cache::new(results.path(), Policy::Missing),
             scale: 0.002,
             relation: Relation { constant: 7.0 },
+            levels: &thesis.level,
         };
         let series = Series::generated().unwrap();
         let run = |way| {
-            let case = Case {
-                others: 0,
-                level: 0,
-                time: 2,
-                way,
-                losses: Losses::Rounded,
-            };
-            bench.run(&series, case).unwrap().unwrap()
+            let case = Case::at(0, 0, 2, Losses::Rounded);
+            bench.run(&series, Case { way, ..case }).unwrap().unwrap().0
         };
         let (standard, nocc) = (run(Way::Standard), run(Way::Nocc));
         let advised = run(Way::Advised(HistorySet::All));

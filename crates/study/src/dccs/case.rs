@@ -3,42 +3,64 @@
 use fairwind_advice::HistorySet;
 
 use super::relation::Losses;
-use super::tables::HISTORY_SETS;
-use crate::plan::Run;
+use crate::demo::story;
+use crate::plan::{Parameter, Run, Values};
 
-/// Names of the parameters.
-pub const OTHERS: &str = "others";
-pub const WAY: &str = "way";
-pub const LEVEL: &str = "level";
-pub const TIME: &str = "time";
-pub const LOSSES: &str = "losses";
+/// What a run of the plan has: a transfer beside `others` other connections.
+pub(crate) const PARAMETERS: &[Parameter] = &[
+    Parameter::new("others", Values::Whole(0, 2)),
+    Parameter::new("way", Values::Words(&WAYS)),
+    Parameter::new("level", Values::Words(&LEVELS)),
+    Parameter::new("time", Values::Words(&TIMES)),
+    Parameter::new("losses", Values::Words(&LOSSES_TAKEN)),
+];
 
 /// Words of [`Way`]: the advised ones are named after the history that they know.
-pub const WAYS: [&str; 5] = [
+const WAYS: [&str; 5] = [
     "standard",
     "nocc",
     "all history",
     "same weekday",
     "last week",
 ];
-/// Least use of the path in percent, in the order of [`LEVELS`](super::thesis::LEVELS).
-pub const LEVELS: [&str; 3] = ["45", "60", "75"];
-/// In the order of [`TIMES`](super::thesis::TIMES).
-pub const TIMES: [&str; 5] = ["00:15", "03:25", "07:25", "14:25", "21:10"];
+/// Least use of the path in percent, in the order of the levels of the thesis.
+pub(crate) const LEVELS: [&str; 3] = ["45", "60", "75"];
+/// Local times of day of the tests.
+pub(crate) const TIMES: [&str; 5] = ["00:15", "03:25", "07:25", "14:25", "21:10"];
 /// Words of [`Losses`].
-pub const LOSSES_TAKEN: [&str; 2] = ["rounded", "exact"];
+const LOSSES_TAKEN: [&str; 2] = ["rounded", "exact"];
+
+/// The history sets of Tables 20 to 27.
+pub(crate) const HISTORY_SETS: [HistorySet; 3] = [
+    HistorySet::All,
+    HistorySet::SameWeekday,
+    HistorySet::LastDays(7),
+];
 
 /// How a file is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
+    /// Not at all: the others are alone.
+    Nobody,
     Standard,
     Nocc,
     Advised(HistorySet),
 }
 
+impl From<Way> for story::Way {
+    fn from(way: Way) -> story::Way {
+        match way {
+            Way::Nobody => story::Way::Nobody,
+            Way::Standard => story::Way::Standard,
+            Way::Nocc => story::Way::Nocc,
+            Way::Advised(_) => story::Way::Advised,
+        }
+    }
+}
+
 /// One transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Case {
+pub(crate) struct Case {
     /// Other connections beside it.
     pub others: usize,
     /// Index in the levels of congestion.
@@ -51,8 +73,19 @@ pub struct Case {
 }
 
 impl Case {
+    /// The standard transfer beside so many others, over a path of this level, at this time of day.
+    pub(crate) fn at(others: usize, level: usize, time: usize, losses: Losses) -> Case {
+        Case {
+            others,
+            level,
+            time,
+            way: Way::Standard,
+            losses,
+        }
+    }
+
     /// The transfer of a run; what the plan does not say is the first of its kind.
-    pub fn of(run: &Run) -> Case {
+    pub(crate) fn of(run: &Run) -> Case {
         let index = |words: &[&str], parameter| {
             let word = run.get(parameter);
             words.iter().position(|known| *known == word).unwrap_or(0)
@@ -60,11 +93,11 @@ impl Case {
         let [all, same_weekday, last_week] = HISTORY_SETS.map(Way::Advised);
         let ways = [Way::Standard, Way::Nocc, all, same_weekday, last_week];
         Case {
-            others: run.get(OTHERS).parse().unwrap_or(0),
-            level: index(&LEVELS, LEVEL),
-            time: index(&TIMES, TIME),
-            way: ways[index(&WAYS, WAY)],
-            losses: [Losses::Rounded, Losses::Exact][index(&LOSSES_TAKEN, LOSSES)],
+            others: run.get("others").parse().unwrap_or(0),
+            level: index(&LEVELS, "level"),
+            time: index(&TIMES, "time"),
+            way: ways[index(&WAYS, "way")],
+            losses: [Losses::Rounded, Losses::Exact][index(&LOSSES_TAKEN, "losses")],
         }
     }
 }
@@ -73,23 +106,25 @@ impl Case {
 mod tests {
     use std::path::Path;
 
-    use super::super::thesis;
+    use super::super::thesis::Thesis;
     use super::*;
     use crate::Plan;
 
+    fn plan() -> Plan {
+        let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        Plan::read(&experiments, "dccs").unwrap()
+    }
+
     #[test]
     fn the_words_are_those_of_the_thesis() {
-        let levels = thesis::LEVELS.map(|level| level.used_percent.to_string());
+        let thesis: Thesis = plan().data().unwrap();
+        let levels = thesis.level.map(|level| level.used_percent.to_string());
         assert_eq!(levels, LEVELS);
-        let times = thesis::TIMES.map(|(hour, minute)| format!("{hour:02}:{minute:02}"));
-        assert_eq!(times, TIMES);
     }
 
     #[test]
     fn the_plan_has_every_transfer_of_the_thesis_once() {
-        let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-        let plan = Plan::read(&experiments, "dccs").unwrap();
-        let cases: Vec<Case> = plan.runs.iter().map(Case::of).collect();
+        let cases: Vec<Case> = plan().runs.iter().map(Case::of).collect();
         // Three ways at three levels alone and at one beside one and two; two more history sets; and the
         // first again with exact losses, alone and beside one.
         assert_eq!(cases.len(), 5 * (3 * 3 + 2 * 3 + 2 * 3 + 3 * 3 + 3));

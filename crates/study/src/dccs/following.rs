@@ -7,12 +7,13 @@ use fairwind_advice::{
 };
 use jiff::Timestamp;
 
+use super::case::Way;
 use super::relation::scaled;
 use super::series::time_zone;
 
 /// One answer of the advisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Input {
+pub(crate) struct Input {
     /// Time after the start of the transfer, on the advisor's clock.
     pub after: Duration,
     pub mode: Mode,
@@ -21,7 +22,7 @@ pub struct Input {
 /// The settings of the thesis' advisor for these tests. What the thesis leaves open stays at its default: an
 /// hour of history after the time of the request, 5 % of change. Tests may be two hours old: in the thesis
 /// their age bounds no next advice time, so it bounds none here.
-pub fn settings(threshold_mbps: f64, history_set: HistorySet) -> Settings {
+pub(crate) fn settings(threshold_mbps: f64, history_set: HistorySet) -> Settings {
     Settings {
         model: ModelKind::Linear,
         threshold_mbps: Some(threshold_mbps),
@@ -39,7 +40,7 @@ pub fn settings(threshold_mbps: f64, history_set: HistorySet) -> Settings {
 
 /// The inputs of a transfer that starts at `start` and lasts at most `span`. The advisor knows the samples up
 /// to each request, and takes its forecasts from earlier days.
-pub fn inputs(
+pub(crate) fn inputs(
     samples: &Samples,
     settings: &Settings,
     start: Timestamp,
@@ -64,7 +65,7 @@ pub fn inputs(
 }
 
 /// The inputs in the thesis' notation: 1 is congestion control, 0 is none, and 0(3) is three times 0.
-pub fn text(inputs: &[Input]) -> String {
+pub(crate) fn text(inputs: &[Input]) -> String {
     let runs = inputs.chunk_by(|a, b| a.mode == b.mode);
     let words = runs.map(|run| match run.len() {
         1 => digit(run[0].mode).to_owned(),
@@ -81,16 +82,25 @@ fn digit(mode: Mode) -> &'static str {
 }
 
 /// The congestion control of a mode.
-pub fn control(mode: Mode) -> &'static str {
+fn control(mode: Mode) -> &'static str {
     match mode {
         Mode::CongestionControl => "reno",
         Mode::NoCongestionControl => "nocc",
     }
 }
 
+/// The congestion control with which a transfer begins.
+pub(crate) fn first_control(way: Way, inputs: &[Input]) -> &'static str {
+    match (way, inputs.first()) {
+        (Way::Nocc, _) => "nocc",
+        (Way::Advised(_), Some(input)) => control(input.mode),
+        _ => "reno",
+    }
+}
+
 /// The changes of congestion control after the first input, as the value of a flow's `switch`, in a run whose
 /// length is scaled by `scale`.
-pub fn switches(inputs: &[Input], scale: f64) -> String {
+pub(crate) fn switches(inputs: &[Input], scale: f64) -> String {
     let changes = inputs
         .windows(2)
         .filter(|pair| pair[0].mode != pair[1].mode);

@@ -12,7 +12,6 @@ mod tables;
 mod thesis;
 
 use std::fs;
-use std::path::Path;
 use std::time::Instant;
 
 use serde_json::json;
@@ -20,53 +19,29 @@ use serde_json::json;
 use crate::cache::{Policy, program};
 use crate::demo::lab::missing;
 use crate::page::{self, Section};
-use crate::plan::{Parameter, Values};
 use crate::{Engines, Error, Made, Task, parallel};
 
-use bench::{Bench, Transfer};
-use case::Case;
+use bench::Bench;
+use case::{Case, LEVELS, TIMES};
 use relation::Relation;
 use series::Series;
-use tables::Done;
-use thesis::{LEVELS, TIMES};
+use tables::{Results, Tables, Transfer};
+use thesis::Thesis;
 
-/// What a run of its plan has: a transfer beside `others` other connections.
-pub const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: case::OTHERS,
-        values: Values::Whole(0, 2),
-    },
-    Parameter {
-        name: case::WAY,
-        values: Values::Words(&case::WAYS),
-    },
-    Parameter {
-        name: case::LEVEL,
-        values: Values::Words(&case::LEVELS),
-    },
-    Parameter {
-        name: case::TIME,
-        values: Values::Words(&case::TIMES),
-    },
-    Parameter {
-        name: case::LOSSES,
-        values: Values::Words(&case::LOSSES_TAKEN),
-    },
-];
+pub(crate) use case::PARAMETERS;
 
 /// Makes the transfers of the thesis' size in the simulator, or those scaled down in simulator and lab.
 ///
 /// # Errors
 /// If a transfer fails, or the lab cannot run here.
-pub fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
-    let (table_1, relation) = tables::table_1(observed(task, "2005")?);
+pub(crate) fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
+    let thesis: Thesis = task.plan.data()?;
+    let (table_1, relation) = tables::table_1(&thesis, observed(task, "2005")?);
     let cases: Vec<Case> = task.runs.iter().map(Case::of).collect();
-    let sections = match task.engines {
-        Engines::Sim => simulated(task, &cases, table_1, relation)?,
-        _ => {
-            let here = tables::fit(observed(task, "linux")?.map(|row| row.map(Some)));
-            in_lab(task, &cases, relation, here)?
-        }
+    let sections = if task.engines == Engines::Sim {
+        simulated(task, &thesis, &cases, table_1, relation)?
+    } else {
+        in_lab(task, &thesis, &cases, relation)?
     };
     Ok(Made {
         sections,
@@ -96,6 +71,7 @@ fn observed(task: &Task<'_>, stack: &str) -> Result<[[f64; 4]; 2], Error> {
 /// The tables of transfers of the thesis' size.
 fn simulated(
     task: &Task<'_>,
+    thesis: &Thesis,
     cases: &[Case],
     table_1: Section,
     relation: Relation,
@@ -106,21 +82,22 @@ fn simulated(
         cache: task.cache(""),
         scale: task.scale(),
         relation,
+        levels: &thesis.level,
     };
     let background_alone = bench.background_alone()?;
     let all = all_series(task)?;
     let transfers = transfers(task, &bench, &all, cases)?;
-    let done: Vec<Done> = all
+    let results = all
         .iter()
         .zip(transfers)
-        .map(|(series, transfers)| Done {
-            series,
+        .map(|(series, transfers)| Results {
+            name: series.name.to_owned(),
             transfers,
-            background_alone,
-        })
-        .collect();
+            alone: [Some(background_alone), None],
+        });
+    let all = &results.collect::<Vec<_>>();
     let mut sections = vec![table_1];
-    sections.extend(tables::all(&done));
+    sections.extend(Tables { thesis, all }.whole());
     sections.push(page::made("run"));
     Ok(sections)
 }
@@ -128,27 +105,28 @@ fn simulated(
 /// The tables of the scaled-down tests.
 fn in_lab(
     task: &Task<'_>,
+    thesis: &Thesis,
     cases: &[Case],
     relation: Relation,
-    relation_here: Relation,
 ) -> Result<Vec<Section>, Error> {
+    let relation_here = tables::fit(observed(task, "linux")?);
     let missing = missing();
     if task.options.policy != Policy::Nothing && !missing.is_empty() {
         let missing = missing.join("\n");
         let help = "help: --engine sim needs none of it";
         return Err(Error::work(format!("{missing}\n  {help}")));
     }
-    let series = Series::generated()?;
     let small = scaled::Small {
         task,
         results: task.out.join("scaled"),
         cache: task.cache("scaled"),
         relation,
         relation_here,
-        series: &series,
+        series: Series::generated()?,
+        levels: &thesis.level,
     };
-    let moved = small.run_all(cases)?;
-    let mut sections = scaled::tables::all(&moved, relation_here);
+    let all = &small.run_all(cases)?;
+    let mut sections = scaled::tables::all(&Tables { thesis, all }, relation_here);
     sections.push(page::made("lab run"));
     Ok(sections)
 }
@@ -156,7 +134,9 @@ fn in_lab(
 fn all_series(task: &Task<'_>) -> Result<Vec<Series>, Error> {
     let mut all = vec![Series::generated()?];
     match &task.options.recorded {
-        Some(file) => all.push(recorded(file)?),
+        Some(file) => all.push(Series::recorded(file).map_err(|error| {
+            Error::input(format!("{error}\n  help: name it with --recorded FILE"))
+        })?),
         None => task.tell(
             "the recorded series `thesis_like` is no part of fairwind: without --recorded FILE the generated \
              one runs alone",
@@ -165,15 +145,10 @@ fn all_series(task: &Task<'_>) -> Result<Vec<Series>, Error> {
     Ok(all)
 }
 
-fn recorded(file: &Path) -> Result<Series, Error> {
-    Series::recorded(file)
-        .map_err(|error| Error::input(format!("{error}\n  help: name it with --recorded FILE")))
-}
-
 /// Runs all transfers over every series, several at a time, and returns those of each series.
 fn transfers(
     task: &Task<'_>,
-    bench: &Bench,
+    bench: &Bench<'_>,
     all: &[Series],
     cases: &[Case],
 ) -> Result<Vec<Vec<Transfer>>, Error> {
@@ -186,36 +161,28 @@ fn transfers(
     let made = parallel::each(&work, jobs, |&(series, case)| {
         task.host.go_on()?;
         let begun = Instant::now();
-        let transfer = bench.run(&all[series], case)?;
-        if let Some(transfer) = &transfer {
-            tell(task, &all[series], transfer, begun);
-        }
-        Ok(transfer.map(|transfer| (series, transfer)))
+        let Some((transfer, timeouts)) = bench.run(&all[series], case)? else {
+            return Ok(None);
+        };
+        task.tell(&format!(
+            "{} {:?} {:?} used {} % at {} beside {}: {:.2} Mbit/s, others {:.2?}, told {:?}, {timeouts} \
+             timeouts ({:.0} s)",
+            all[series].name,
+            case.way,
+            case.losses,
+            LEVELS[case.level],
+            TIMES[case.time],
+            case.others,
+            transfer.mbps,
+            transfer.others_mbps,
+            transfer.inputs,
+            begun.elapsed().as_secs_f64()
+        ));
+        Ok(Some((series, transfer)))
     })?;
     let mut transfers = vec![Vec::new(); all.len()];
     for (series, transfer) in made.into_iter().flatten() {
         transfers[series].push(transfer);
     }
     Ok(transfers)
-}
-
-fn tell(task: &Task<'_>, series: &Series, transfer: &Transfer, begun: Instant) {
-    let Case {
-        others,
-        level,
-        time,
-        way,
-        losses,
-    } = transfer.case;
-    task.tell(&format!(
-        "{} {way:?} {losses:?} used {} % at {:?} beside {others}: {:.2} Mbit/s, others {:.2?}, told {:?}, {} timeouts ({:.0} s)",
-        series.name,
-        LEVELS[level].used_percent,
-        TIMES[time],
-        transfer.mbps,
-        transfer.others_mbps,
-        transfer.inputs,
-        transfer.timeouts,
-        begun.elapsed().as_secs_f64()
-    ));
 }

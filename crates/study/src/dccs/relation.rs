@@ -12,25 +12,25 @@ const PACKET: f64 = 1500.0;
 
 /// The relation with a fitted constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Relation {
+pub(crate) struct Relation {
     pub constant: f64,
 }
 
 impl Relation {
     /// Long-term throughput in Mbit/s.
-    pub fn mbps(self, rtt_ms: f64, loss_percent: f64) -> f64 {
+    pub(crate) fn mbps(self, rtt_ms: f64, loss_percent: f64) -> f64 {
         self.constant * 8.0 * PACKET / 1000.0 / (rtt_ms * loss_percent.sqrt())
     }
 
     /// The share of packets to lose, 0 to 1, for a throughput of `mbps`.
-    pub fn loss(self, rtt_ms: f64, mbps: f64) -> f64 {
+    pub(crate) fn loss(self, rtt_ms: f64, mbps: f64) -> f64 {
         let root = self.constant * 8.0 * PACKET / 1000.0 / (rtt_ms * mbps);
         (root * root / 100.0).min(1.0)
     }
 
     /// The constant with which the relation has the least error, as a share of the observations; each cell is
     /// a pair of the relation's value with a constant of 1 and the observed value.
-    pub fn fit(cells: &[(f64, f64)]) -> Relation {
+    pub(crate) fn fit(cells: &[(f64, f64)]) -> Relation {
         let first: f64 = cells.iter().map(|(said, observed)| said / observed).sum();
         let second = cells
             .iter()
@@ -43,7 +43,7 @@ impl Relation {
 
 /// How an emulator applies a loss it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Losses {
+pub(crate) enum Losses {
     /// Rounded to the nearest of 65,536 parts, as the thesis' emulator did, judging by all its tables.
     Rounded,
     /// Unchanged.
@@ -55,7 +55,7 @@ const PARTS: f64 = 65536.0;
 
 impl Losses {
     /// The share that is lost when `loss` is configured.
-    pub fn taken(self, loss: f64) -> f64 {
+    pub(crate) fn taken(self, loss: f64) -> f64 {
         match self {
             Losses::Rounded => (loss * PARTS).round() / PARTS,
             Losses::Exact => loss,
@@ -68,7 +68,7 @@ const LEAST_MBPS: f64 = 1.0;
 
 /// The losses of the path in a transfer, as a recording for `loss`: those with which standard TCP gets the
 /// available bandwidth, as far as the emulator applies them.
-pub struct Trace {
+pub(crate) struct Trace {
     pub relation: Relation,
     pub losses: Losses,
     /// Round-trip time of the thesis' path, milliseconds.
@@ -81,7 +81,7 @@ pub struct Trace {
 
 impl Trace {
     /// From the start of the transfer, one line per change: paths with the same losses get the same text.
-    pub fn csv(&self, available: &[Recorded]) -> String {
+    pub(crate) fn csv(&self, available: &[Recorded]) -> String {
         let mut text = String::from("time_s,loss_probability\n");
         let mut before = None;
         for sample in available {
@@ -100,7 +100,7 @@ impl Trace {
 }
 
 /// `duration` in a run whose length is scaled by `scale`, seconds.
-pub fn scaled(duration: Duration, scale: f64) -> f64 {
+pub(crate) fn scaled(duration: Duration, scale: f64) -> f64 {
     duration.as_secs_f64() * scale
 }
 

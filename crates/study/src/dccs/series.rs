@@ -11,11 +11,11 @@ use jiff::civil::{Date, date};
 use jiff::tz::{TimeZone, offset};
 use jiff::{SignedDuration, Timestamp};
 
-use super::thesis::TIMES;
+use super::case::TIMES;
 use crate::Error;
 
 /// Available bandwidth over weeks, and its test day.
-pub struct Series {
+pub(crate) struct Series {
     /// Its name in tables and in the folder of results.
     pub name: &'static str,
     pub samples: Samples,
@@ -24,20 +24,20 @@ pub struct Series {
 
 /// Available bandwidth some time after the start of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Recorded {
+pub(crate) struct Recorded {
     pub after: Duration,
     pub mbps: f64,
 }
 
 /// Kansas without daylight saving, in both series.
-pub fn time_zone() -> TimeZone {
+pub(crate) fn time_zone() -> TimeZone {
     TimeZone::fixed(offset(-6))
 }
 
 impl Series {
     /// The generated curve over the thesis' nine weeks: 1 March 2002 to its test day, Friday 3 May,
     /// and two days more for transfers that end late.
-    pub fn generated() -> Result<Series, Error> {
+    pub(crate) fn generated() -> Result<Series, Error> {
         let curve = Curve {
             time_zone: time_zone(),
             ..Curve::default()
@@ -53,7 +53,7 @@ impl Series {
 
     /// The recorded fortnight `thesis_like.csv.gz`. Its test day is, as in the thesis, a Friday: the later of
     /// its two.
-    pub fn recorded(path: &Path) -> Result<Series, Error> {
+    pub(crate) fn recorded(path: &Path) -> Result<Series, Error> {
         let mut text = String::new();
         let file = File::open(path).map_err(Error::at(path))?;
         GzDecoder::new(file)
@@ -68,14 +68,13 @@ impl Series {
     }
 
     /// The start of the test at this time of day.
-    pub fn start(&self, time: usize) -> Result<Timestamp, Error> {
-        let (hour, minute) = TIMES[time];
-        let local = self.test_day.at(hour, minute, 0, 0);
+    pub(crate) fn start(&self, time: usize) -> Result<Timestamp, Error> {
+        let local = self.test_day.to_datetime(TIMES[time].parse()?);
         Ok(local.to_zoned(time_zone())?.timestamp())
     }
 
     /// The series with `less_mbps` less available: the same curve on a path with more traffic.
-    pub fn with_less(&self, less_mbps: f64) -> Result<Samples, Error> {
+    pub(crate) fn with_less(&self, less_mbps: f64) -> Result<Samples, Error> {
         let less = self.samples.all().iter().map(|sample| Sample {
             available_mbps: (sample.available_mbps - less_mbps).max(0.0),
             ..sample
@@ -85,7 +84,7 @@ impl Series {
 }
 
 /// What is available from `start` on, for `span`, beginning with the sample that holds at `start`.
-pub fn available(samples: &Samples, start: Timestamp, span: Duration) -> Vec<Recorded> {
+pub(crate) fn available(samples: &Samples, start: Timestamp, span: Duration) -> Vec<Recorded> {
     let end = start.checked_add(span).unwrap_or(Timestamp::MAX);
     let first = samples.until(start).last().map(|sample| Recorded {
         after: Duration::ZERO,

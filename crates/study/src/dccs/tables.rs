@@ -1,109 +1,114 @@
-//! The tables of the page: in each row the thesis, and below it the results of each series.
+//! The tables of the page: in each row the thesis, and below it our results.
 
 use std::fmt::Write;
 
-use fairwind_advice::HistorySet;
-
-use super::bench::Transfer;
-use super::case::{Case, Way};
+use super::case::{Case, HISTORY_SETS, TIMES, Way};
 use super::relation::{Losses, Relation};
-use super::series::Series;
-use super::thesis::{
-    BACKGROUND_ALONE, CONSTANT, LEVELS, Level, OBSERVED, ONE_BACKGROUND, TIMES, TWO_BACKGROUND,
-};
+use super::thesis::{Level, Thesis};
 use crate::page::Section;
 use crate::table::Table;
 
-/// The three ways of Tables 3 to 18.
-const WAYS: [Way; 3] = [Way::Standard, Way::Advised(HistorySet::All), Way::Nocc];
-/// The history sets of Tables 20 to 27.
-pub const HISTORY_SETS: [HistorySet; 3] = [
-    HistorySet::All,
-    HistorySet::SameWeekday,
-    HistorySet::LastDays(7),
-];
+/// The ways of most tables, in the order of [`Results::ways`].
+const WAYS: [Way; 3] = [Way::Standard, Way::Nocc, Way::Advised(HISTORY_SETS[0])];
+/// The order of these in the thesis' tables of background connections.
+const BESIDE_OTHERS: [usize; 3] = [0, 2, 1];
 
-/// The transfers over one series.
-pub struct Done<'a> {
-    pub series: &'a Series,
-    pub transfers: Vec<Transfer>,
-    /// Throughput of a background connection alone, Mbit/s.
-    pub background_alone: f64,
+/// The result of a transfer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Transfer {
+    pub case: Case,
+    /// Mean throughput, Mbit/s.
+    pub mbps: f64,
+    /// The transfer time for the thesis' file of 16 GB, seconds.
+    pub seconds: f64,
+    /// Mean throughput of the others while it ran, Mbit/s.
+    pub others_mbps: Vec<f64>,
+    /// The inputs it received, in the thesis' notation.
+    pub inputs: String,
 }
 
-impl Done<'_> {
+/// The transfers over one series, or in one engine.
+pub(crate) struct Results {
+    /// Their name in tables.
+    pub name: String,
+    pub transfers: Vec<Transfer>,
+    /// Throughput of one other connection alone, and of two together, Mbit/s.
+    pub alone: [Option<f64>; 2],
+}
+
+impl Results {
     fn find(&self, case: Case) -> Option<&Transfer> {
         self.transfers.iter().find(|transfer| transfer.case == case)
     }
 
-    /// Standard, advised and without congestion control.
-    fn ways(&self, others: usize, level: usize, time: usize) -> Option<[&Transfer; 3]> {
-        self.ways_with(Losses::Rounded, others, level, time)
+    /// The transfers like this one by standard TCP, without congestion control and advised.
+    pub(crate) fn ways(&self, case: Case) -> Option<[&Transfer; 3]> {
+        let [standard, nocc, advised] = WAYS.map(|way| self.find(Case { way, ..case }));
+        Some([standard?, nocc?, advised?])
     }
 
-    fn ways_with(
-        &self,
-        losses: Losses,
-        others: usize,
-        level: usize,
-        time: usize,
-    ) -> Option<[&Transfer; 3]> {
-        let [standard, advised, nocc] = WAYS.map(|way| {
-            self.find(Case {
-                others,
-                level,
-                time,
-                way,
-                losses,
-            })
-        });
-        Some([standard?, advised?, nocc?])
+    /// The mean gain of advised over standard FTP over the times of day, percent.
+    pub(crate) fn mean_gain(&self, losses: Losses, level: usize) -> f64 {
+        let gain = |time| Some(gain(self.ways(Case::at(0, level, time, losses))?));
+        mean((0..TIMES.len()).filter_map(gain))
+    }
+
+    /// How much of their throughput the others lose beside FTP of each way, on average over the times of day,
+    /// percent.
+    pub(crate) fn mean_lost(&self, losses: Losses, others: usize) -> [f64; 3] {
+        [0, 1, 2].map(|way| {
+            let lost = |time| {
+                let beside = self.ways(Case::at(others, 0, time, losses))?[way];
+                Some(lost(
+                    self.alone[others - 1]?,
+                    beside.others_mbps.iter().sum(),
+                ))
+            };
+            mean((0..TIMES.len()).filter_map(lost))
+        })
     }
 }
 
-/// Every table that has transfers.
-pub fn all(done: &[Done<'_>]) -> Vec<Section> {
-    let mut sections = vec![summary(done)];
-    for level in 0..LEVELS.len() {
-        sections.push(throughput(done, level));
-    }
-    sections.push(one_background(done));
-    sections.push(two_background(done));
-    for level in 0..LEVELS.len() {
-        sections.push(history_sets(done, level));
-    }
-    sections
+/// The tables of the page, of transfers of the thesis' size or scaled down.
+pub(crate) struct Tables<'a> {
+    pub thesis: &'a Thesis,
+    pub all: &'a [Results],
 }
 
 /// Fits the constant to the throughputs of Table 1, observed or in their place, at delays of 25 and 50 ms,
-/// Mbit/s.
-pub fn fit(observed: [[Option<f64>; 4]; 2]) -> Relation {
+/// Mbit/s; NaN where there is none.
+pub(crate) fn fit(observed: [[f64; 4]; 2]) -> Relation {
     let unit = Relation { constant: 1.0 };
     let mut cells = Vec::new();
     for (row, rtt_ms) in observed.iter().zip([25.0, 50.0]) {
         for (value, percent) in row.iter().zip([1.0, 2.0, 3.0, 4.0]) {
-            cells.extend(value.map(|value| (unit.mbps(rtt_ms, percent), value)));
+            cells.push((unit.mbps(rtt_ms, percent), *value));
         }
     }
+    cells.retain(|(_, value)| !value.is_nan());
     Relation::fit(&cells)
 }
 
 /// Table 1 and the constant that follows from it, with the simulator's throughputs at delays of 25 and 50 ms.
-pub fn table_1(observed: [[f64; 4]; 2]) -> (Section, Relation) {
-    let fitted = fit(observed.map(|row| row.map(Some)));
-    let of_thesis = fit(OBSERVED);
+pub(crate) fn table_1(thesis: &Thesis, observed: [[f64; 4]; 2]) -> (Section, Relation) {
+    let (fitted, of_thesis) = (fit(observed), fit(thesis.observed));
+    let constant = thesis.constant;
     let mut table = Table::new(&format!(
-        "| loss | delay | thesis: from C = {CONSTANT} | thesis: observed | from C = {:.2} | simulator |",
+        "| loss | delay | thesis: from C = {constant} | thesis: observed | from C = {:.2} | simulator |",
         fitted.constant
     ));
     for (delay, rtt_ms) in [25.0, 50.0].into_iter().enumerate() {
         for (at, percent) in [1.0, 2.0, 3.0, 4.0].into_iter().enumerate() {
-            let thesis = Relation { constant: CONSTANT };
+            let there = thesis.observed[delay][at];
             table.row(&[
                 format!("{percent} %"),
                 format!("{rtt_ms} ms"),
-                format!("{:.2}", thesis.mbps(rtt_ms, percent)),
-                OBSERVED[delay][at].map_or("lost".to_owned(), |mbps| format!("{mbps:.1}")),
+                format!("{:.2}", Relation { constant }.mbps(rtt_ms, percent)),
+                if there.is_nan() {
+                    "lost".to_owned()
+                } else {
+                    format!("{there:.1}")
+                },
                 format!("{:.2}", fitted.mbps(rtt_ms, percent)),
                 format!("{:.2}", observed[delay][at]),
             ]);
@@ -113,265 +118,271 @@ pub fn table_1(observed: [[f64; 4]; 2]) -> (Section, Relation) {
     let _ = writeln!(
         section.markdown,
         "\nLeast squares of the relative errors: C = {:.2} for the simulator, {:.2} for what the thesis \
-         observed; the thesis chose {CONSTANT}, the nearer of two.",
+         observed; the thesis chose {constant}, the nearer of two.",
         fitted.constant, of_thesis.constant
     );
     (section, fitted)
 }
 
-fn summary(done: &[Done<'_>]) -> Section {
-    let mut table = Table::new(
-        "| | mean gain over standard FTP, % used at least: 45 % | 60 % | 75 % | others lose beside \
-         standard FTP | advised | without congestion control |",
-    );
-    table.row(&[
-        "thesis".to_owned(),
-        percent(LEVELS[0].mean_gain),
-        percent(LEVELS[1].mean_gain),
-        percent(LEVELS[2].mean_gain),
-        percent(37.46),
-        percent(57.65),
-        percent(75.30),
-    ]);
-    let rows = [
-        (Losses::Rounded, ""),
-        (Losses::Exact, ", losses not rounded"),
-    ];
-    for (losses, addition) in rows {
-        for done in done {
-            let gains = [0, 1, 2].map(|level| mean(gains(done, losses, level)));
-            let lost = [0, 1, 2].map(|way| mean(others_lost(done, losses, way)));
-            let cells = gains.into_iter().chain(lost).map(percent);
-            let name = format!("{}{addition}", done.series.name);
-            table.row(&[vec![name], cells.collect()].concat());
-        }
+impl Tables<'_> {
+    /// Every table of the thesis' size.
+    pub(crate) fn whole(&self) -> Vec<Section> {
+        let levels = || self.thesis.level.iter().enumerate();
+        let mut sections = vec![self.summary()];
+        sections.extend(levels().map(|(at, level)| {
+            let columns = "| time of day | | standard, Mbit/s | h:mm:ss | without congestion control | \
+                           h:mm:ss | advised | h:mm:ss | gain | inputs |";
+            self.throughput(columns, at, |mbps_and_time| mbps_and_time)
+                .section(&level.tables)
+        }));
+        sections.push(self.one_background());
+        sections.push(self.two_background());
+        sections.extend(levels().map(|(at, level)| self.history_sets(at, level)));
+        sections
     }
-    table.section("summary")
+
+    fn summary(&self) -> Section {
+        let mut table = Table::new(
+            "| | mean gain over standard FTP, % used at least: 45 % | 60 % | 75 % | others lose beside \
+             standard FTP | advised | without congestion control |",
+        );
+        let in_order = |lost: [f64; 3]| BESIDE_OTHERS.map(|way| lost[way]);
+        let gains = self.thesis.level.each_ref().map(|level| level.mean_gain);
+        let lost = in_order(self.thesis.background_lost);
+        table.row(&named("thesis", gains.into_iter().chain(lost).map(percent)));
+        for (losses, addition) in [
+            (Losses::Rounded, ""),
+            (Losses::Exact, ", losses not rounded"),
+        ] {
+            for results in self.all {
+                let gains = [0, 1, 2].map(|level| results.mean_gain(losses, level));
+                let lost = in_order(results.mean_lost(losses, 1));
+                let name = format!("{}{addition}", results.name);
+                table.row(&named(&name, gains.into_iter().chain(lost).map(percent)));
+            }
+        }
+        table.section("summary")
+    }
+
+    /// Tables 3 and 4, 6 and 7, 9 and 10; `of_way` are the cells of a transfer's throughput and time that have
+    /// columns.
+    pub(crate) fn throughput<const N: usize>(
+        &self,
+        columns: &str,
+        level: usize,
+        of_way: fn([String; 2]) -> [String; N],
+    ) -> Table {
+        let mut table = Table::new(columns);
+        let mut row = |first: &str, name: &str, ways: [[String; 2]; 3], gain: f64, inputs: &str| {
+            let mut cells = vec![first.to_owned(), name.to_owned()];
+            cells.extend(ways.into_iter().flat_map(of_way));
+            cells.extend([percent(gain), inputs.to_owned()]);
+            table.row(&cells);
+        };
+        let thesis = &self.thesis.level[level];
+        for (time, name) in TIMES.into_iter().enumerate() {
+            let rates = [
+                thesis.standard[time],
+                thesis.nocc[time],
+                thesis.advised[time][0],
+            ];
+            let ways = [0, 1, 2].map(|way| [mbps(rates[way]), thesis.took[time][way].clone()]);
+            row(
+                name,
+                "thesis",
+                ways,
+                thesis.gain[time],
+                &thesis.inputs[time][0],
+            );
+            for results in self.all {
+                if let Some(ways) = results.ways(Case::at(0, level, time, Losses::Rounded)) {
+                    let inputs = &ways[2].inputs;
+                    let cells = ways.map(|way| [mbps(way.mbps), clock(way.seconds)]);
+                    row("", &results.name, cells, gain(ways), inputs);
+                }
+            }
+        }
+        let nothing = || [const { [const { String::new() }; 2] }; 3];
+        row("mean", "thesis", nothing(), thesis.mean_gain, "");
+        for results in self.all {
+            let gain = results.mean_gain(Losses::Rounded, level);
+            row("", &results.name, nothing(), gain, "");
+        }
+        table
+    }
+
+    /// Tables 13 and 14.
+    fn one_background(&self) -> Section {
+        let mut table = Table::new(
+            "| time of day | | beside standard FTP: FTP / other | other loses | beside advised | other \
+             loses | beside FTP without congestion control | other loses |",
+        );
+        let thesis = self.thesis;
+        let mut row = |first: &str, name: &str, alone: f64, pairs: [(f64, f64); 3]| {
+            let cells = pairs
+                .into_iter()
+                .flat_map(|(ftp, other)| pair(ftp, other, Some(alone)));
+            table.row(&named(first, named(name, cells)));
+        };
+        for (time, name) in TIMES.into_iter().enumerate() {
+            let pairs = thesis.one_background[time];
+            row(name, "thesis", thesis.background_alone, pairs);
+            for results in self.all {
+                let ways = results.ways(Case::at(1, 0, time, Losses::Rounded));
+                if let (Some(ways), Some(alone)) = (ways, results.alone[0]) {
+                    let pairs = BESIDE_OTHERS.map(|way| (ways[way].mbps, ways[way].others_mbps[0]));
+                    row("", &results.name, alone, pairs);
+                }
+            }
+        }
+        let mut means = |first: &str, name: &str, lost: [f64; 3]| {
+            let cells = BESIDE_OTHERS
+                .into_iter()
+                .flat_map(|way| [String::new(), percent(lost[way])]);
+            table.row(&named(first, named(name, cells)));
+        };
+        means("mean", "thesis", thesis.background_lost);
+        for results in self.all {
+            means("", &results.name, results.mean_lost(Losses::Rounded, 1));
+        }
+        let mut section = table.section("tables 13 and 14");
+        let here = self.all.first().and_then(|results| results.alone[0]);
+        let _ = writeln!(
+            section.markdown,
+            "\nAlone, the other connection has {} Mbit/s in the thesis{}.",
+            thesis.background_alone,
+            here.map_or(String::new(), |alone| format!(", {} here", mbps(alone)))
+        );
+        section
+    }
+
+    /// Tables 17 and 18.
+    fn two_background(&self) -> Section {
+        let mut table = Table::new(
+            "| time of day | | standard FTP / other 1 / other 2 | advised | without congestion control |",
+        );
+        let three = |(ftp, one, two): (f64, f64, f64)| [ftp, one, two].map(mbps).join(" / ");
+        for (time, name) in TIMES.into_iter().enumerate() {
+            let cells = self.thesis.two_background[time].map(three);
+            table.row(&named(name, named("thesis", cells)));
+            for results in self.all {
+                if let Some(ways) = results.ways(Case::at(2, 0, time, Losses::Rounded)) {
+                    let cells = BESIDE_OTHERS.map(|way| {
+                        let Transfer {
+                            mbps, others_mbps, ..
+                        } = ways[way];
+                        three((*mbps, others_mbps[0], others_mbps[1]))
+                    });
+                    table.row(&named("", named(&results.name, cells)));
+                }
+            }
+        }
+        table.section("tables 17 and 18")
+    }
+
+    /// Tables 20 and 21, 23 and 24, 26 and 27.
+    fn history_sets(&self, at: usize, level: &Level) -> Section {
+        let mut table = Table::new(
+            "| time of day | | all history, Mbit/s | same weekday | last week | inputs: all history | \
+             same weekday | last week |",
+        );
+        for (time, name) in TIMES.into_iter().enumerate() {
+            let cells = level.advised[time].into_iter().map(mbps);
+            let cells = cells.chain(level.inputs[time].iter().cloned());
+            table.row(&named(name, named("thesis", cells)));
+            for results in self.all {
+                let found = HISTORY_SETS.map(|set| {
+                    let case = Case::at(0, at, time, Losses::Rounded);
+                    let way = Way::Advised(set);
+                    results.find(Case { way, ..case })
+                });
+                let rates = found.map(|t| t.map_or(String::new(), |t| mbps(t.mbps)));
+                let inputs = found.map(|t| t.map_or(String::new(), |t| t.inputs.clone()));
+                table.row(&named("", named(&results.name, [rates, inputs].concat())));
+            }
+        }
+        table.section(&level.history_tables)
+    }
 }
 
-/// The gain of advised over standard FTP at each time of day, percent.
-fn gains(done: &Done<'_>, losses: Losses, level: usize) -> Vec<f64> {
-    let gain = |time| {
-        let [standard, advised, _] = done.ways_with(losses, 0, level, time)?;
-        Some(100.0 * (advised.mbps / standard.mbps - 1.0))
-    };
-    (0..TIMES.len()).filter_map(gain).collect()
+/// A row that begins with a name.
+pub(crate) fn named(name: &str, cells: impl IntoIterator<Item = String>) -> Vec<String> {
+    std::iter::once(name.to_owned()).chain(cells).collect()
 }
 
-/// One background connection's loss of throughput at each time of day, percent.
-fn others_lost(done: &Done<'_>, losses: Losses, way: usize) -> Vec<f64> {
-    let loss = |time| {
-        let other = done.ways_with(losses, 1, 0, time)?[way].others_mbps[0];
-        Some(loss(done.background_alone, other))
-    };
-    (0..TIMES.len()).filter_map(loss).collect()
+/// Throughput of FTP and of the others beside it, and what these lose of what they have alone.
+pub(crate) fn pair(ftp: f64, others: f64, alone: Option<f64>) -> [String; 2] {
+    let lost = alone.map(|alone| percent(lost(alone, others)));
+    [
+        format!("{} / {}", mbps(ftp), mbps(others)),
+        lost.unwrap_or_default(),
+    ]
 }
 
-pub fn loss(alone: f64, beside: f64) -> f64 {
+fn gain([standard, _, advised]: [&Transfer; 3]) -> f64 {
+    100.0 * (advised.mbps / standard.mbps - 1.0)
+}
+
+fn lost(alone: f64, beside: f64) -> f64 {
     100.0 * (1.0 - beside / alone)
 }
 
-/// Tables 3 and 4, 6 and 7, 9 and 10.
-fn throughput(done: &[Done<'_>], level: usize) -> Section {
-    let mut table = Table::new(
-        "| time of day | | standard, Mbit/s | h:mm:ss | without congestion control | h:mm:ss | \
-         advised | h:mm:ss | gain | inputs |",
-    );
-    for time in 0..TIMES.len() {
-        thesis_throughput(&mut table, &LEVELS[level], time);
-        for done in done {
-            let Some([standard, advised, nocc]) = done.ways(0, level, time) else {
-                continue;
-            };
-            let mut cells = vec![String::new(), done.series.name.to_owned()];
-            for transfer in [standard, nocc, advised] {
-                cells.extend([mbps(transfer.mbps), clock(transfer.seconds)]);
-            }
-            cells.push(percent(100.0 * (advised.mbps / standard.mbps - 1.0)));
-            cells.push(advised.inputs.clone());
-            table.row(&cells);
-        }
-    }
-    mean_gains(&mut table, done, level);
-    table.section(LEVELS[level].tables)
-}
-
-fn thesis_throughput(table: &mut Table, level: &Level, time: usize) {
-    let [standard, nocc, advised] = level.took[time].map(str::to_owned);
-    table.row(&[
-        time_of_day(time),
-        "thesis".to_owned(),
-        mbps(level.standard[time]),
-        standard,
-        mbps(level.nocc[time]),
-        nocc,
-        mbps(level.advised[time][0]),
-        advised,
-        percent(level.gain[time]),
-        level.inputs[time][0].to_owned(),
-    ]);
-}
-
-fn mean_gains(table: &mut Table, done: &[Done<'_>], level: usize) {
-    let mut row = |first: &str, name: &str, gain: f64| {
-        let mut cells = vec![String::new(); 10];
-        cells[0] = first.to_owned();
-        cells[1] = name.to_owned();
-        cells[8] = percent(gain);
-        table.row(&cells);
-    };
-    row("mean", "thesis", LEVELS[level].mean_gain);
-    for done in done {
-        row(
-            "",
-            done.series.name,
-            mean(gains(done, Losses::Rounded, level)),
-        );
-    }
-}
-
-/// Tables 13 and 14.
-fn one_background(done: &[Done<'_>]) -> Section {
-    let mut table = Table::new(
-        "| time of day | | beside standard FTP: FTP / other | other loses | beside advised | other \
-         loses | beside FTP without congestion control | other loses |",
-    );
-    let row = |table: &mut Table, first: &str, name: &str, alone: f64, pairs: [(f64, f64); 3]| {
-        let mut cells = vec![first.to_owned(), name.to_owned()];
-        for (ftp, other) in pairs {
-            cells.push(format!("{} / {}", mbps(ftp), mbps(other)));
-            cells.push(percent(loss(alone, other)));
-        }
-        table.row(&cells);
-    };
-    for (time, pairs) in ONE_BACKGROUND.into_iter().enumerate() {
-        row(
-            &mut table,
-            &time_of_day(time),
-            "thesis",
-            BACKGROUND_ALONE,
-            pairs,
-        );
-        for done in done {
-            if let Some(ways) = done.ways(1, 0, time) {
-                let pairs = ways.map(|transfer| (transfer.mbps, transfer.others_mbps[0]));
-                row(
-                    &mut table,
-                    "",
-                    done.series.name,
-                    done.background_alone,
-                    pairs,
-                );
-            }
-        }
-    }
-    let mut means = |first: &str, name: &str, losses: [f64; 3]| {
-        let mut cells = vec![first.to_owned(), name.to_owned()];
-        cells.extend(
-            losses
-                .into_iter()
-                .flat_map(|loss| [String::new(), percent(loss)]),
-        );
-        table.row(&cells);
-    };
-    means("mean", "thesis", [37.46, 57.65, 75.30]);
-    for done in done {
-        means(
-            "",
-            done.series.name,
-            [0, 1, 2].map(|way| mean(others_lost(done, Losses::Rounded, way))),
-        );
-    }
-    let mut section = table.section("tables 13 and 14");
-    let _ = writeln!(
-        section.markdown,
-        "\nAlone, the other connection has {BACKGROUND_ALONE} Mbit/s in the thesis{}.",
-        done.first().map_or(String::new(), |done| {
-            format!(", {} here", mbps(done.background_alone))
-        })
-    );
-    section
-}
-
-/// Tables 17 and 18.
-fn two_background(done: &[Done<'_>]) -> Section {
-    let mut table = Table::new(
-        "| time of day | | standard FTP / other 1 / other 2 | advised | without congestion control |",
-    );
-    let three =
-        |(ftp, one, two): (f64, f64, f64)| format!("{} / {} / {}", mbps(ftp), mbps(one), mbps(two));
-    for (time, ways) in TWO_BACKGROUND.into_iter().enumerate() {
-        let cells = ways.map(three);
-        table.row(&[vec![time_of_day(time), "thesis".to_owned()], cells.to_vec()].concat());
-        for done in done {
-            if let Some(ways) = done.ways(2, 0, time) {
-                let cells = ways.map(|t| three((t.mbps, t.others_mbps[0], t.others_mbps[1])));
-                let names = vec![String::new(), done.series.name.to_owned()];
-                table.row(&[names, cells.to_vec()].concat());
-            }
-        }
-    }
-    table.section("tables 17 and 18")
-}
-
-/// Tables 20 and 21, 23 and 24, 26 and 27.
-fn history_sets(done: &[Done<'_>], level: usize) -> Section {
-    let mut table = Table::new(
-        "| time of day | | all history, Mbit/s | same weekday | last week | inputs: all history | \
-         same weekday | last week |",
-    );
-    for time in 0..TIMES.len() {
-        let level_of_thesis = &LEVELS[level];
-        let mut cells = vec![time_of_day(time), "thesis".to_owned()];
-        cells.extend(level_of_thesis.advised[time].map(mbps));
-        cells.extend(level_of_thesis.inputs[time].map(str::to_owned));
-        table.row(&cells);
-        for done in done {
-            let found = HISTORY_SETS.map(|set| {
-                done.find(Case {
-                    others: 0,
-                    level,
-                    time,
-                    way: Way::Advised(set),
-                    losses: Losses::Rounded,
-                })
-            });
-            let mut cells = vec![String::new(), done.series.name.to_owned()];
-            cells.extend(found.map(|t| t.map_or(String::new(), |t| mbps(t.mbps))));
-            cells.extend(found.map(|t| t.map_or(String::new(), |t| t.inputs.clone())));
-            table.row(&cells);
-        }
-    }
-    table.section(LEVELS[level].history_tables)
-}
-
-pub fn time_of_day(time: usize) -> String {
-    let (hour, minute) = TIMES[time];
-    format!("{hour:02}:{minute:02}")
-}
-
-pub fn mbps(mbps: f64) -> String {
+pub(crate) fn mbps(mbps: f64) -> String {
     format!("{mbps:.2}")
 }
 
-pub fn percent(percent: f64) -> String {
-    match percent.is_nan() {
-        true => "-".to_owned(),
-        false => format!("{percent:.1} %"),
+pub(crate) fn percent(percent: f64) -> String {
+    if percent.is_nan() {
+        return "-".to_owned();
     }
+    format!("{percent:.1} %")
 }
 
 fn clock(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
-    format!(
-        "{}:{:02}:{:02}",
-        seconds / 3600,
-        seconds / 60 % 60,
-        seconds % 60
-    )
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    format!("{hours}:{minutes:02}:{:02}", seconds % 60)
 }
 
 /// The mean; NaN without values.
-pub fn mean(values: Vec<f64>) -> f64 {
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let values: Vec<f64> = values.collect();
     values.iter().sum::<f64>() / values.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gains_and_losses_are_means_over_the_times_of_day() {
+        let moved = |others, time, way, mbps, others_mbps| Transfer {
+            case: Case {
+                way,
+                ..Case::at(others, 0, time, Losses::Rounded)
+            },
+            mbps,
+            seconds: 0.0,
+            others_mbps: vec![others_mbps],
+            inputs: String::new(),
+        };
+        let mut transfers = Vec::new();
+        for (time, advised, beside) in [(0, 50.0, 40.0), (1, 70.0, 20.0)] {
+            for others in 0..=1 {
+                transfers.push(moved(others, time, WAYS[0], 50.0, 60.0));
+                transfers.push(moved(others, time, WAYS[1], 70.0, 20.0));
+                transfers.push(moved(others, time, WAYS[2], advised, beside));
+            }
+        }
+        let results = Results {
+            name: "lab".to_owned(),
+            transfers,
+            alone: [Some(80.0), None],
+        };
+        // 0 % and 40 %; a quarter, three quarters, and between.
+        assert!((results.mean_gain(Losses::Rounded, 0) - 20.0).abs() < 1e-9);
+        let lost = results.mean_lost(Losses::Rounded, 1);
+        assert_eq!(lost, [25.0, 75.0, 62.5]);
+        assert!(results.mean_gain(Losses::Exact, 0).is_nan());
+    }
 }

@@ -37,16 +37,12 @@ const PIECE: usize = 1 << 18;
 
 /// What this machine lacks for the lab and its programs, each with what would help.
 pub fn missing() -> Vec<String> {
-    let lab = fairwind_lab::privilege::trial()
-        .err()
-        .map(|error| error.to_string());
-    let trace = fairwind_trace::kernel::check_requirements()
-        .err()
-        .map(|error| error.to_string());
-    let control = fairwind_cc::kernel::check_requirements()
-        .err()
-        .map(|error| error.to_string());
-    let mut missing: Vec<String> = [lab, trace, control].into_iter().flatten().collect();
+    let said = [
+        fairwind_lab::privilege::trial().map_err(|error| error.to_string()),
+        fairwind_trace::kernel::check_requirements().map_err(|error| error.to_string()),
+        fairwind_cc::kernel::check_requirements().map_err(|error| error.to_string()),
+    ];
+    let mut missing: Vec<String> = said.into_iter().filter_map(Result::err).collect();
     missing.dedup();
     missing
 }
@@ -187,9 +183,10 @@ impl Site {
         let (arrived, config) = (shell_word(&self.arrived(way))?, self.config(way));
         fs::write(&config, self.configuration(way))?;
         // Other users may have no access to the folder.
-        let run_as = match geteuid().is_root() {
-            true => " --run-as root",
-            false => "",
+        let run_as = if geteuid().is_root() {
+            " --run-as root"
+        } else {
+            ""
         };
         let server = format!(
             "exec {fairwind} serve {} --config {} --listen 0.0.0.0:{PORT}{run_as}",
@@ -244,7 +241,7 @@ impl Site {
             Ok(sum) if sum == self.checksum => Arrival::Identical,
             Ok(_) => Arrival::Differs,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Arrival::Missing,
-            Err(error) => return Err(Error::work(format!("{}: {error}", path.display()))),
+            Err(error) => return Err(Error::at(&path)(error)),
         };
         // It has been checked; the next one needs the room.
         let _ = fs::remove_file(path);

@@ -1,5 +1,9 @@
 //! The experiment files: two sites, a path between them, and others that share it.
 
+use std::fmt::Display;
+
+use serde_json::Value;
+
 use super::advised::Advised;
 use super::lab::Programs;
 use super::story::{
@@ -10,8 +14,6 @@ use super::story::{
 pub const TRAFFIC_FILE: &str = "others.csv";
 /// The flow that moves the file.
 pub const TRANSFER: &str = "transfer";
-/// The flow of the advisor, which sends nothing.
-const ADVISOR: &str = "advisor";
 
 /// How the file is moved in this run.
 pub enum Means<'a> {
@@ -28,70 +30,40 @@ pub fn others() -> Vec<String> {
         .collect()
 }
 
+/// A template with the value of each `$name` in it.
+pub fn filled(template: &str, values: &[(&str, &dyn Display)]) -> String {
+    let mut parts = template.split('$');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let found = values.iter().find(|(name, _)| part.starts_with(name));
+        let (name, value) = found.expect("every name has its value");
+        text += &format!("{value}{}", &part[name.len()..]);
+    }
+    text
+}
+
 /// The experiment for a way, as TOML.
 pub fn experiment(story: &Story, way: Way, means: &Means<'_>) -> String {
+    let path = filled(
+        include_str!("path.toml"),
+        &[
+            ("capacity", &CAPACITY_MBPS),
+            ("rtt", &(2 * DELAY_MS)),
+            ("words", &way.words()),
+            ("length", &story.length_s),
+            ("seed", &story.seed),
+            ("traffic", &TRAFFIC_FILE),
+            ("delay", &DELAY_MS),
+            ("queue", &QUEUE_PACKETS),
+        ],
+    );
     let transfer = match (way, means) {
         (Way::Nobody, _) => String::new(),
         (way, Means::Simulated(advised)) => simulated(story, way, advised),
-        (way, Means::Programs(programs)) => with_programs(way, programs),
+        (way, Means::Programs(programs)) => SITES.programs(START_S, control(way), way, programs),
     };
-    format!(
-        "{}{transfer}{OTHERS_FLOW}count = {OTHERS}\n",
-        head(story, way)
-    )
-}
-
-const OTHERS_FLOW: &str = "
-[[flow]]
-name = \"others\"
-from = \"others-west\"
-to   = \"others-east\"
-congestion_control = \"cubic\"
-";
-
-fn head(story: &Story, way: Way) -> String {
-    format!(
-        "\
-title    = \"Two sites, {CAPACITY_MBPS} Mbit/s and {rtt} ms apart, and others: {words}\"
-duration = \"{length}s\"
-seeds    = [{seed}]
-record   = {{ interval = \"100ms\" }}
-
-# What the others want, as it goes up and down with the day.
-[[link]]
-name      = \"others-access\"
-between   = [\"others-west\", \"router-west\"]
-bandwidth = {{ trace = \"{TRAFFIC_FILE}\" }}
-queue     = \"200pkt\"
-reverse   = {{ bandwidth = \"{CAPACITY_MBPS}Mbit/s\" }}
-
-[[link]]
-name      = \"bottleneck\"
-between   = [\"router-west\", \"router-east\"]
-bandwidth = \"{CAPACITY_MBPS}Mbit/s\"
-delay     = \"{DELAY_MS}ms\"
-queue     = \"{QUEUE_PACKETS}pkt\"
-
-[[link]]
-between   = [\"west\", \"router-west\"]
-bandwidth = \"1Gbit/s\"
-queue     = \"2000pkt\"
-
-[[link]]
-between   = [\"router-east\", \"east\"]
-bandwidth = \"1Gbit/s\"
-queue     = \"2000pkt\"
-
-[[link]]
-between   = [\"router-east\", \"others-east\"]
-bandwidth = \"1Gbit/s\"
-queue     = \"2000pkt\"
-",
-        rtt = 2 * DELAY_MS,
-        words = way.words(),
-        length = story.length_s,
-        seed = story.seed,
-    )
+    let others = filled(include_str!("others.toml"), &[("count", &OTHERS)]);
+    format!("{path}{transfer}{others}")
 }
 
 /// The congestion control that a way begins with.
@@ -104,94 +76,95 @@ fn control(way: Way) -> &'static str {
 
 fn simulated(story: &Story, way: Way, advised: &Advised) -> String {
     let mut switches = String::new();
-    let mut first = control(way).to_owned();
+    let mut first = control(way);
     if way == Way::Advised {
         for change in advised.control_changes() {
-            match change.at_s <= START_S {
-                true => first.clone_from(&change.to),
-                false => switches.push_str(&format!(
+            if change.at_s <= START_S {
+                first = &change.to;
+            } else {
+                switches.push_str(&format!(
                     "    {{ at = \"{:.6}s\", congestion_control = \"{}\" }},\n",
                     change.at_s, change.to
-                )),
+                ));
             }
         }
     }
-    let switch = match switches.is_empty() {
-        true => String::new(),
-        false => format!("switch = [\n{switches}]\n"),
-    };
-    format!(
-        "
-[[flow]]
-name  = \"{TRANSFER}\"
-from  = \"west\"
-to    = \"east\"
-start = \"{START_S}s\"
-bytes = \"{bytes}B\"
-congestion_control = \"{first}\"
-receive_buffer = \"{buffer}B\"
-send_buffer    = \"{buffer}B\"
-{switch}",
-        bytes = story.file_bytes,
-        buffer = 2 * BUFFER_BYTES,
+    if !switches.is_empty() {
+        switches = format!("switch = [\n{switches}]\n");
+    }
+    SITES.simulated(
+        START_S,
+        story.file_bytes,
+        first,
+        2 * BUFFER_BYTES,
+        &switches,
     )
 }
 
 /// The client is in the east; the file comes from the west.
-fn with_programs(way: Way, programs: &Programs) -> String {
-    let sites = Sites {
-        client: "east",
-        server: "west",
-    };
-    sites.flows(START_S, control(way), way, programs)
-}
+const SITES: Sites = Sites {
+    client: "east",
+    server: "west",
+};
 
-/// The hosts of the programs that move a file.
-pub struct Sites<'a> {
+/// The hosts between which a file is moved.
+pub struct Sites {
     /// Of the client.
-    pub client: &'a str,
+    pub client: &'static str,
     /// Of the server, and of the advisor if there is one.
-    pub server: &'a str,
+    pub server: &'static str,
 }
 
-impl Sites<'_> {
-    /// The flows of the programs, as TOML: the transfer, which starts after `start_s` seconds, and the advisor of
-    /// the way that needs one.
-    pub fn flows(&self, start_s: f64, control: &str, way: Way, programs: &Programs) -> String {
-        let Sites { client, server } = self;
-        let mut flows = format!(
-            "
-[[flow]]
-name  = \"{TRANSFER}\"
-from  = \"{client}\"
-to    = \"{server}\"
-start = \"{start_s}s\"
-congestion_control = \"{control}\"
-application = {{ kind = \"command\", client = {}, server = {} }}
-",
-            quoted(&programs.client),
-            quoted(&programs.server),
-        );
-        if way == Way::Advised {
-            flows.push_str(&format!(
-                "
-[[flow]]
-name = \"{ADVISOR}\"
-from = \"{server}\"
-to   = \"{client}\"
-application = {{ kind = \"command\", client = {} }}
-",
-                quoted(&programs.advisor)
-            ));
-        }
-        flows
+impl Sites {
+    /// The transfer as a flow of the simulator, which starts after `start_s` seconds, with buffers of so many
+    /// bytes in the kernel and a line for the changes of its congestion control.
+    pub fn simulated(
+        &self,
+        start_s: f64,
+        bytes: u64,
+        control: &str,
+        buffer: u64,
+        switch: &str,
+    ) -> String {
+        filled(
+            include_str!("simulated.toml"),
+            &[
+                ("transfer", &TRANSFER),
+                ("server", &self.server),
+                ("client", &self.client),
+                ("start", &format_args!("{start_s}s")),
+                ("bytes", &format_args!("{bytes}B")),
+                ("control", &control),
+                ("buffer", &format_args!("{buffer}B")),
+                ("switch", &switch),
+            ],
+        )
     }
-}
 
-/// Quotes a string for TOML.
-fn quoted(text: &str) -> String {
-    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
-    format!("\"{escaped}\"")
+    /// The flows of the programs: the transfer, which starts after `start_s` seconds, and the advisor of the way
+    /// that needs one.
+    pub fn programs(&self, start_s: f64, control: &str, way: Way, programs: &Programs) -> String {
+        // Strings are the same in JSON and TOML.
+        let [client, server, advisor] = [&programs.client, &programs.server, &programs.advisor]
+            .map(|command| Value::from(command.as_str()));
+        let mut template = include_str!("programs.toml").to_owned();
+        if way == Way::Advised {
+            template += include_str!("advisor.toml");
+        }
+        filled(
+            &template,
+            &[
+                ("transfer", &TRANSFER),
+                ("at_server", &self.server),
+                ("at_client", &self.client),
+                ("start", &format_args!("{start_s}s")),
+                ("control", &control),
+                ("advisor", &advisor),
+                ("client", &client),
+                ("server", &server),
+            ],
+        )
+    }
 }
 
 #[cfg(test)]

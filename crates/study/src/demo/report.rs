@@ -347,10 +347,10 @@ fn spans(outcomes: &Outcomes, way: Way) -> Vec<(usize, f64, f64)> {
 fn changes_of(outcomes: &Outcomes, way: Way) -> Vec<(usize, Vec<f64>)> {
     let changes = outcomes.of(way).advised.control_changes();
     let times: Vec<f64> = changes.map(|change| change.at_s).collect();
-    match times.is_empty() {
-        true => Vec::new(),
-        false => vec![(OFF, times)],
+    if times.is_empty() {
+        return Vec::new();
     }
+    vec![(OFF, times)]
 }
 
 fn available(outcomes: &Outcomes) -> Vec<Point> {

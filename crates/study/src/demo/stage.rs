@@ -148,8 +148,7 @@ pub fn perform(
 
 fn write_traffic(story: &Story, day: &Day, out: &Path) -> Result<(), Error> {
     let path = out.join(TRAFFIC_FILE);
-    fs::write(&path, day.traffic_csv(story))
-        .map_err(|error| Error::work(format!("{}: {error}", path.display())))
+    fs::write(&path, day.traffic_csv(story)).map_err(Error::at(&path))
 }
 
 /// Runs an experiment once.

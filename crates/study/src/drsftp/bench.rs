@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::report::Report;
-use super::{Between, Cell, Kind, Line};
-use crate::cache::{Cache, program};
+use super::{Between, Cell, DRS, Line, STOCK};
+use crate::cache::{Cache, Policy, program};
 use crate::demo::lab::write_random;
 use crate::{Error, Task, parallel, shell};
 
@@ -42,11 +42,11 @@ const BETWEEN_SERVERS: &str = r#"
     exit $status"#;
 
 /// The transfers of a table: several of each kind and size.
-pub type Cells = BTreeMap<(Kind, u64), Vec<Report>>;
+pub(crate) type Cells = BTreeMap<(String, u64), Vec<Report>>;
 
 /// All transfers over a path.
-pub struct Measured {
-    pub line: &'static Line,
+pub(crate) struct Measured<'a> {
+    pub line: &'a Line,
     pub client_and_server: Cells,
     pub servers: Cells,
     /// Those that are looked at over time, and their size.
@@ -54,7 +54,7 @@ pub struct Measured {
 }
 
 /// Makes transfers, and keeps them.
-pub struct Bench<'a> {
+pub(crate) struct Bench<'a> {
     task: &'a Task<'a>,
     cache: Cache,
     /// The congestion control of both ends.
@@ -62,7 +62,7 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    pub fn new(task: &'a Task<'a>) -> Bench<'a> {
+    pub(crate) fn new(task: &'a Task<'a>) -> Bench<'a> {
         Bench {
             task,
             cache: task.cache(""),
@@ -71,8 +71,11 @@ impl<'a> Bench<'a> {
     }
 
     /// Makes the transfers that take minutes and little else.
-    pub fn long_ones(&self, cells: &[Cell]) -> Result<(), Error> {
-        let is_long = |cell: &&Cell| cell.kind == Kind::Stock && cell.size > LONG;
+    pub(crate) fn long_ones(&self, cells: &[Cell<'_>]) -> Result<(), Error> {
+        if self.task.options.policy == Policy::Nothing {
+            return Ok(());
+        }
+        let is_long = |cell: &&Cell<'_>| cell.kind.word == STOCK && cell.size > LONG;
         let mut long: Vec<Cell> = cells.iter().filter(is_long).copied().collect();
         long.sort_by_key(|cell| std::cmp::Reverse(cell.size));
         for cell in &long {
@@ -84,7 +87,11 @@ impl<'a> Bench<'a> {
     }
 
     /// Makes the transfers over a path.
-    pub fn measure(&self, line: &'static Line, cells: &[Cell]) -> Result<Measured, Error> {
+    pub(crate) fn measure<'l>(
+        &self,
+        line: &'l Line,
+        cells: &[Cell<'_>],
+    ) -> Result<Measured<'l>, Error> {
         let mut measured = Measured {
             line,
             client_and_server: Cells::new(),
@@ -106,14 +113,14 @@ impl<'a> Bench<'a> {
                 Between::Servers => &mut measured.servers,
             };
             if !reports.is_empty() {
-                table.insert((cell.kind, cell.size), reports);
+                table.insert((cell.kind.word.clone(), cell.size), reports);
             }
         }
         Ok(measured)
     }
 
     /// The transfers of a cell. If an earlier study made more of them, they count, too.
-    fn cell(&self, cell: &Cell) -> Result<Vec<Report>, Error> {
+    fn cell(&self, cell: &Cell<'_>) -> Result<Vec<Report>, Error> {
         let asked = self.asked(cell);
         let wanted = self.task.options.repetitions.unwrap_or(1);
         let mut reports = Vec::new();
@@ -135,7 +142,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The report of one transfer; none if there is none and nothing is to be run.
-    fn transfer(&self, cell: &Cell, number: &str) -> Result<Option<Report>, Error> {
+    fn transfer(&self, cell: &Cell<'_>, number: &str) -> Result<Option<Report>, Error> {
         let name = name(cell, number);
         self.cache.kept_or_run(&name, &self.asked(cell), || {
             self.task.host.go_on()?;
@@ -152,7 +159,7 @@ impl<'a> Bench<'a> {
     }
 
     /// All that a transfer depends on.
-    fn asked(&self, cell: &Cell) -> Value {
+    fn asked(&self, cell: &Cell<'_>) -> Value {
         json!({
             "bandwidth": cell.line.bandwidth,
             "queue": cell.line.queue,
@@ -164,7 +171,8 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn make(&self, cell: &Cell, name: &str) -> Result<Report, Error> {
+    fn make(&self, cell: &Cell<'_>, name: &str) -> Result<Report, Error> {
+        fairwind_lab::privilege::check().map_err(Error::work)?;
         fs::create_dir_all(self.task.out).map_err(Error::at(self.task.out))?;
         let received = tempfile::Builder::new()
             .prefix("received-")
@@ -203,7 +211,7 @@ impl<'a> Bench<'a> {
     }
 
     /// What the command is called with.
-    fn arguments(&self, cell: &Cell, received: &Path) -> Result<Vec<OsString>, Error> {
+    fn arguments(&self, cell: &Cell<'_>, received: &Path) -> Result<Vec<OsString>, Error> {
         let fairwind = &self.task.host.fairwind;
         let options = cell.kind.options(cell.line);
         let file = self.file(cell.size)?;
@@ -214,23 +222,19 @@ impl<'a> Bench<'a> {
             shell::word(&served.to_string_lossy()),
             options.join(" ")
         );
-        let mut arguments: Vec<OsString> = Vec::new();
-        let mut add = |words: &[&str]| arguments.extend(words.iter().map(OsString::from));
-        add(&[
-            "lab",
-            "exec",
-            "--bandwidth",
-            cell.line.bandwidth,
-            "--delay",
-            "50ms",
-        ]);
-        add(&[
-            "--queue",
-            cell.line.queue,
+        let path = ["--bandwidth", &cell.line.bandwidth, "--delay", "50ms"];
+        let hosts = [
             "--congestion-control",
             self.control,
-        ]);
-        add(&["--server", server.trim_end(), "--"]);
+            "--server",
+            server.trim_end(),
+        ];
+        let words = ["lab", "exec"].into_iter().chain(path);
+        let words = words
+            .chain(["--queue", &cell.line.queue])
+            .chain(hosts)
+            .chain(["--"]);
+        let mut arguments: Vec<OsString> = words.map(OsString::from).collect();
         let moving = ["--json", "--checksum", "off", "--no-resume"];
         match cell.between {
             Between::ClientAndServer => {
@@ -244,9 +248,10 @@ impl<'a> Bench<'a> {
             Between::Servers => {
                 let options = options.join(" ");
                 // A client that only directs has no buffers of its own.
-                let sizing = match cell.kind {
-                    Kind::Drs => "",
-                    _ => " --no-drs",
+                let sizing = if cell.kind.word == DRS {
+                    ""
+                } else {
+                    " --no-drs"
                 };
                 let moving = moving.join(" ") + sizing;
                 arguments.extend(["sh", "-c", BETWEEN_SERVERS].iter().map(OsString::from));
@@ -277,7 +282,7 @@ impl<'a> Bench<'a> {
 }
 
 /// The congestion control of both ends.
-pub fn control<'a>(task: &'a Task<'_>) -> &'a str {
+pub(crate) fn control<'a>(task: &'a Task<'_>) -> &'a str {
     task.options
         .congestion_control
         .as_deref()
@@ -285,12 +290,12 @@ pub fn control<'a>(task: &'a Task<'_>) -> &'a str {
 }
 
 /// The name of a transfer's record.
-fn name(cell: &Cell, number: &str) -> String {
+fn name(cell: &Cell<'_>, number: &str) -> String {
     let what = match cell.between {
         Between::ClientAndServer => "client-server",
         Between::Servers => "third-party",
     };
-    let (line, kind, size) = (cell.line.word, cell.kind.word(), cell.size);
+    let (line, kind, size) = (&cell.line.word, &cell.kind.word, cell.size);
     format!("{line}-{what}-{kind}-{size}MB-{number}")
 }
 

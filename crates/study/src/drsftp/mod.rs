@@ -8,129 +8,73 @@ mod bench;
 mod report;
 mod tables;
 
+use serde::Deserialize;
+
 use crate::plan::{Parameter, Run, Values};
 use crate::{Error, Made, Task};
 
 use bench::Bench;
 
 /// What a run of its plan has.
-pub const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "path",
-        values: Values::Words(&["95", "1000"]),
-    },
-    Parameter {
-        name: "transfer",
-        values: Values::Words(&["client-server", "third-party", "over time"]),
-    },
-    Parameter {
-        name: "kind",
-        values: Values::Words(&["stock", "tuned", "16MB", "auto", "drs"]),
-    },
-    Parameter {
-        name: "size",
-        values: Values::Whole(1, 65_536),
-    },
+pub(crate) const PARAMETERS: &[Parameter] = &[
+    Parameter::new("path", Values::Words(&["95", "1000"])),
+    Parameter::new(
+        "transfer",
+        Values::Words(&["client-server", "third-party", "over time"]),
+    ),
+    Parameter::new(
+        "kind",
+        Values::Words(&["stock", "tuned", "16MB", "auto", "drs"]),
+    ),
+    Parameter::new("size", Values::Whole(1, 65_536)),
 ];
 
-/// A path: a round-trip time of 100 ms, and a queue of one bandwidth-delay product.
-#[derive(Debug, PartialEq, Eq)]
+/// The plan's `[data]`, which says what it is.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Data {
+    path: Vec<Line>,
+    kind: Vec<Kind>,
+}
+
+/// A path.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Line {
-    /// Its word in plans and in the names of parts and figures.
-    word: &'static str,
-    /// Its name in tables.
-    name: &'static str,
-    bandwidth: &'static str,
-    /// The bandwidth-delay product, bytes.
+    word: String,
+    name: String,
+    bandwidth: String,
     product: u64,
-    /// The same in packets of 1,500 bytes.
-    queue: &'static str,
-    /// By which factor DRS is to be faster than 64 KiB.
+    queue: String,
     goal: u32,
 }
 
-static LINES: [Line; 2] = [
-    Line {
-        word: "95",
-        name: "95 Mbit/s",
-        bandwidth: "95Mbit/s",
-        product: 1_187_500,
-        queue: "792pkt",
-        goal: 5,
-    },
-    Line {
-        word: "1000",
-        name: "1 Gbit/s",
-        bandwidth: "1Gbit/s",
-        product: 12_500_000,
-        queue: "8334pkt",
-        goal: 10,
-    },
-];
-
 /// A kind of buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    /// 64 KiB.
-    Stock,
-    /// The bandwidth-delay product.
-    Tuned,
-    /// 16 MiB.
-    Large,
-    /// As the kernel adapts it.
-    Auto,
-    /// Right-sizing.
-    Drs,
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kind {
+    word: String,
+    name: String,
+    colour: usize,
+    options: Vec<String>,
 }
 
 impl Kind {
-    const ALL: [Kind; 5] = [Kind::Stock, Kind::Tuned, Kind::Large, Kind::Auto, Kind::Drs];
-
-    /// Its word in plans.
-    fn word(self) -> &'static str {
-        match self {
-            Kind::Stock => "stock",
-            Kind::Tuned => "tuned",
-            Kind::Large => "16MB",
-            Kind::Auto => "auto",
-            Kind::Drs => "drs",
-        }
-    }
-
-    /// Its name in tables.
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Stock => "64 KiB",
-            Kind::Tuned => "tuned to the product",
-            Kind::Large => "16 MB",
-            Kind::Auto => "kernel autotuning",
-            Kind::Drs => "DRS",
-        }
-    }
-
-    /// Index of its colour in figures.
-    fn colour(self) -> usize {
-        match self {
-            Kind::Stock => 6,
-            Kind::Tuned => 2,
-            Kind::Large => 4,
-            Kind::Auto => 0,
-            Kind::Drs => 1,
-        }
-    }
-
     /// What `fairwind serve` and `get` are given for it.
-    fn options(self, line: &Line) -> Vec<String> {
-        let buffer = |size: &str| vec!["--buffer".to_owned(), size.to_owned()];
-        match self {
-            Kind::Stock => buffer("64KiB"),
-            Kind::Tuned => buffer(&line.product.to_string()),
-            Kind::Large => buffer("16MiB"),
-            Kind::Auto => vec!["--no-drs".to_owned()],
-            Kind::Drs => Vec::new(),
-        }
+    fn options(&self, line: &Line) -> Vec<String> {
+        let product = line.product.to_string();
+        let options = self.options.iter();
+        options
+            .map(|option| option.replace("$product", &product))
+            .collect()
     }
 }
+
+/// The kinds that are compared with others.
+const STOCK: &str = "stock";
+const TUNED: &str = "tuned";
+const AUTO: &str = "auto";
+const DRS: &str = "drs";
 
 /// Who moves the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,32 +87,31 @@ enum Between {
 
 /// A run of the plan.
 #[derive(Clone, Copy, Debug)]
-struct Cell {
-    line: &'static Line,
+struct Cell<'a> {
+    line: &'a Line,
     between: Between,
     /// Whether its buffer is looked at over time.
     over_time: bool,
-    kind: Kind,
+    kind: &'a Kind,
     /// Size of the file, MB of 2^20 bytes.
     size: u64,
 }
 
-impl Cell {
-    /// What the plan does not say is the first of its kind.
-    fn of(run: &Run) -> Cell {
-        let line = LINES.iter().find(|line| line.word == run.get("path"));
-        let kinds = Kind::ALL.into_iter();
-        let kind = kinds.clone().find(|kind| kind.word() == run.get("kind"));
-        Cell {
-            line: line.unwrap_or(&LINES[0]),
+impl<'a> Cell<'a> {
+    /// What the plan does not say is the first of its kind; none if it has no data of the path or the kind.
+    fn of(data: &'a Data, run: &Run) -> Option<Cell<'a>> {
+        let line = data.path.iter().find(|line| line.word == run.get("path"));
+        let kind = data.kind.iter().find(|kind| kind.word == run.get("kind"));
+        Some(Cell {
+            line: line.or(data.path.first())?,
             between: match run.get("transfer") {
                 "third-party" => Between::Servers,
                 _ => Between::ClientAndServer,
             },
             over_time: run.get("transfer") == "over time",
-            kind: kind.unwrap_or(Kind::Stock),
+            kind: kind.or(data.kind.first())?,
             size: run.get("size").parse().unwrap_or(1),
-        }
+        })
     }
 }
 
@@ -176,22 +119,25 @@ impl Cell {
 ///
 /// # Errors
 /// If a transfer fails.
-pub fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
-    let cells: Vec<Cell> = task.runs.iter().map(Cell::of).collect();
+pub(crate) fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
+    let data: Data = task.plan.data()?;
+    let cells = cells(&data, &task.runs)?;
     let bench = Bench::new(task);
     bench.long_ones(&cells)?;
     let mut done = Vec::new();
-    for line in &LINES {
-        let of_line: Vec<Cell> = cells
-            .iter()
-            .filter(|cell| cell.line == line)
-            .copied()
-            .collect();
+    for line in &data.path {
+        let mut of_line = cells.clone();
+        of_line.retain(|cell| cell.line.word == line.word);
         if !of_line.is_empty() {
             done.push(bench.measure(line, &of_line)?);
         }
     }
-    Ok(tables::all(task, &done))
+    Ok(tables::all(task, &data.kind, &done))
+}
+
+fn cells<'a>(data: &'a Data, runs: &[Run]) -> Result<Vec<Cell<'a>>, Error> {
+    let cells: Option<Vec<Cell>> = runs.iter().map(|run| Cell::of(data, run)).collect();
+    cells.ok_or_else(|| Error::input("the plan's data has no path or no kind"))
 }
 
 #[cfg(test)]
@@ -201,24 +147,30 @@ mod tests {
     use super::*;
     use crate::Plan;
 
+    fn plan() -> Plan {
+        let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        Plan::read(&experiments, "drsftp").unwrap()
+    }
+
     #[test]
     fn the_plan_has_every_transfer_of_the_figures() {
-        let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-        let plan = Plan::read(&experiments, "drsftp").unwrap();
-        let cells: Vec<Cell> = plan.runs.iter().map(Cell::of).collect();
+        let plan = plan();
+        let data: Data = plan.data().unwrap();
+        let cells = cells(&data, &plan.runs).unwrap();
         // Eleven sizes over two paths: five kinds, three between servers, and DRS with 128 MB over time.
         assert_eq!(cells.len(), 2 * (11 * 5 + 11 * 3 + 1));
         assert_eq!(cells.iter().filter(|cell| cell.over_time).count(), 2);
         assert!(
             cells
                 .iter()
-                .all(|cell| !cell.over_time || (cell.kind, cell.size) == (Kind::Drs, 128))
+                .all(|cell| !cell.over_time || (cell.kind.word.as_str(), cell.size) == (DRS, 128))
         );
     }
 
     #[test]
     fn a_queue_holds_the_bandwidth_delay_product() {
-        for line in &LINES {
+        let data: Data = plan().data().unwrap();
+        for line in &data.path {
             let packets: u64 = line.queue.trim_end_matches("pkt").parse().unwrap();
             assert_eq!(packets, line.product.div_ceil(1_500), "{}", line.name);
         }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// A transfer's report, with what this program adds to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// As the command printed it.
     pub transfer: Value,
     /// Its warnings.
@@ -18,7 +18,7 @@ pub struct Report {
 
 /// A change of the receive buffer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Change {
+pub(crate) struct Change {
     /// When, seconds after the start.
     pub seconds: f64,
     /// To how many bytes.
@@ -29,24 +29,24 @@ pub struct Change {
 
 impl Report {
     /// A number of the report.
-    pub fn number(&self, key: &str) -> Option<f64> {
+    pub(crate) fn number(&self, key: &str) -> Option<f64> {
         self.transfer[key].as_f64()
     }
 
     /// The rate, Mbit/s.
-    pub fn mbps(&self) -> f64 {
+    pub(crate) fn mbps(&self) -> f64 {
         self.number("mbps").unwrap_or(f64::NAN)
     }
 
     /// The receive buffer as it was asked for, MB: half of what the kernel says; of right-sizing the mean.
-    pub fn buffer_mb(&self) -> f64 {
+    pub(crate) fn buffer_mb(&self) -> f64 {
         let of_kernel = || self.number("receive_buffer").map(|bytes| bytes / 2.0);
         let bytes = self.number("drs_mean_buffer_bytes").or_else(of_kernel);
         bytes.unwrap_or(f64::NAN) / 1e6
     }
 
     /// The changes of the receive buffer.
-    pub fn changes(&self) -> Vec<Change> {
+    pub(crate) fn changes(&self) -> Vec<Change> {
         let changes = self.transfer["changes"].as_array();
         let changes = changes.into_iter().flatten();
         let of_buffer = changes.filter(|change| change["what"] == "receive buffer");

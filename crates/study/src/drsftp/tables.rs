@@ -7,18 +7,16 @@ use fairwind_result::Machine;
 
 use super::bench::{Cells, Measured, control};
 use super::report::Report;
-use super::{Kind, Line};
+use super::{AUTO, DRS, Kind, Line, STOCK, TUNED};
 use crate::page::{Figure, Section, figures_of, kernel};
 use crate::table::Table;
 use crate::{Made, Task};
 
-/// The kinds of buffers of Figure 10.
-const BETWEEN_SERVERS: [Kind; 3] = [Kind::Stock, Kind::Auto, Kind::Drs];
-
 /// Everything that comes of the transfers.
-pub fn all(task: &Task<'_>, done: &[Measured]) -> Made {
+pub(crate) fn all(task: &Task<'_>, kinds: &[Kind], done: &[Measured<'_>]) -> Made {
     let mut page = Page {
         plan: &task.plan.name,
+        kinds,
         made: Made::default(),
     };
     for measured in done {
@@ -45,6 +43,7 @@ pub fn all(task: &Task<'_>, done: &[Measured]) -> Made {
 
 struct Page<'a> {
     plan: &'a str,
+    kinds: &'a [Kind],
     made: Made,
 }
 
@@ -71,52 +70,86 @@ impl Page<'_> {
     }
 
     /// Figures 4 and 5.
-    fn rates(&mut self, measured: &Measured) {
+    fn rates(&mut self, measured: &Measured<'_>) {
         let (line, cells) = (measured.line, &measured.client_and_server);
-        let plot = Plot {
-            title: &format!("Rate at {}, round trip 100 ms", line.name),
-            what: "Means of the transfers of each size, by kind of buffer",
-            axis: Axis::Logarithmic("File (MB)"),
+        let gain = |size| Some(format!("{:.1}", ratio(cells, DRS, STOCK, size)?));
+        self.over_sizes(&OverSizes {
+            name: format!("rate-{}", line.word),
+            title: format!("Rate at {}, round trip 100 ms", line.name),
             unit: "Mbit/s",
-            curves: &curves(cells, &Kind::ALL, mean_mbps),
-        };
-        let name = format!("rate-{}", line.word);
-        let figure = self.draw(&name, &plot);
-        let heads = Kind::ALL.map(|kind| format!("{} (Mbit/s)", kind.name()));
-        let mut table =
-            Table::of_numbers(&format!("| File | {} | DRS / 64 KiB |", heads.join(" | ")));
-        for size in sizes(cells) {
-            let mut row = vec![format!("{size} MB")];
-            row.extend(Kind::ALL.map(|kind| cell(cells, kind, size, rate_and_spread)));
-            let gain = ratio(cells, Kind::Drs, Kind::Stock, size);
-            row.push(gain.map_or(dash(), |gain| format!("{gain:.1}")));
-            table.row(&row);
-        }
-        self.part(&name, &figure, &table);
+            cells,
+            drawn: self.kinds.iter().collect(),
+            listed: self.kinds.iter().collect(),
+            value: mean_mbps,
+            text: rate_and_spread,
+            last: Some(("DRS / 64 KiB", &gain)),
+        });
     }
 
     /// Figure 9.
-    fn efficiencies(&mut self, measured: &Measured) {
-        let (line, cells) = (measured.line, &measured.client_and_server);
-        let all_but_stock = &Kind::ALL[1..];
+    fn efficiencies(&mut self, measured: &Measured<'_>) {
+        let line = measured.line;
+        let all_but_stock = self.kinds.iter().filter(|kind| kind.word != STOCK);
+        self.over_sizes(&OverSizes {
+            name: format!("efficiency-{}", line.word),
+            title: format!("Rate by receive buffer at {}", line.name),
+            unit: "Mbit/s per MB",
+            cells: &measured.client_and_server,
+            drawn: all_but_stock.collect(),
+            listed: self.kinds.iter().collect(),
+            value: efficiency,
+            text: |reports| format!("{:.1}", efficiency(reports)),
+            last: None,
+        });
+    }
+
+    /// Figure 10.
+    fn between_servers(&mut self, measured: &Measured<'_>) {
+        let (line, cells) = (measured.line, &measured.servers);
+        let of_figure = |kind: &&Kind| [STOCK, AUTO, DRS].contains(&kind.word.as_str());
+        let kinds: Vec<&Kind> = self.kinds.iter().filter(of_figure).collect();
+        let against = |size| {
+            let of = |cells: &Cells| Some(mean_mbps(cells.get(&(DRS.to_owned(), size))?));
+            Some(above(of(cells)? / of(&measured.client_and_server)?))
+        };
+        self.over_sizes(&OverSizes {
+            name: format!("third-party-{}", line.word),
+            title: format!("Third-party transfers at {}, round trip 100 ms", line.name),
+            unit: "Mbit/s",
+            cells,
+            drawn: kinds.clone(),
+            listed: kinds,
+            value: mean_mbps,
+            text: |reports| format!("{:.1}", mean_mbps(reports)),
+            last: Some(("DRS against client-server", &against)),
+        });
+    }
+
+    /// Adds a figure over the sizes of files, and its table.
+    fn over_sizes(&mut self, part: &OverSizes<'_>) {
         let plot = Plot {
-            title: &format!("Rate by receive buffer at {}", line.name),
+            title: &part.title,
             what: "Means of the transfers of each size, by kind of buffer",
             axis: Axis::Logarithmic("File (MB)"),
-            unit: "Mbit/s per MB",
-            curves: &curves(cells, all_but_stock, efficiency),
+            unit: part.unit,
+            curves: &curves(part.cells, &part.drawn, part.value),
         };
-        let name = format!("efficiency-{}", line.word);
-        let figure = self.draw(&name, &plot);
-        let heads = Kind::ALL.map(|kind| format!("{} (Mbit/s per MB)", kind.name()));
-        let mut table = Table::of_numbers(&format!("| File | {} |", heads.join(" | ")));
-        for size in sizes(cells) {
-            let mut row = vec![format!("{size} MB")];
-            let text = |reports: &[Report]| format!("{:.1}", efficiency(reports));
-            row.extend(Kind::ALL.map(|kind| cell(cells, kind, size, text)));
+        let figure = self.draw(&part.name, &plot);
+        let heads = part.listed.iter();
+        let heads = heads.map(|kind| format!(" {} ({}) |", kind.name, part.unit));
+        let last = part.last.map(|(head, _)| format!(" {head} |"));
+        let heads: String = heads.chain(last).collect();
+        let mut table = Table::of_numbers(&format!("| File |{heads}"));
+        for size in sizes(part.cells) {
+            let of = |kind: &&Kind| part.cells.get(&(kind.word.clone(), size));
+            let cells = part.listed.iter().map(of);
+            let cells = cells.map(|reports| reports.map(|reports| (part.text)(reports)));
+            let last = part.last.map(|(_, of_size)| of_size(size));
+            let cells = cells.chain(last).map(|cell| cell.unwrap_or_else(dash));
+            let row: Vec<String> = std::iter::once(format!("{size} MB")).chain(cells).collect();
             table.row(&row);
         }
-        self.part(&name, &figure, &table);
+        self.part(&part.name, &figure, &table);
     }
 
     /// Figures 6 and 7.
@@ -166,39 +199,29 @@ impl Page<'_> {
         }
         self.part(&format!("time-{}", line.word), &figures, &table);
     }
+}
 
-    /// Figure 10.
-    fn between_servers(&mut self, measured: &Measured) {
-        let (line, cells) = (measured.line, &measured.servers);
-        let plot = Plot {
-            title: &format!("Third-party transfers at {}, round trip 100 ms", line.name),
-            what: "Means of the transfers of each size, by kind of buffer",
-            axis: Axis::Logarithmic("File (MB)"),
-            unit: "Mbit/s",
-            curves: &curves(cells, &BETWEEN_SERVERS, mean_mbps),
-        };
-        let name = format!("third-party-{}", line.word);
-        let figure = self.draw(&name, &plot);
-        let heads = BETWEEN_SERVERS.map(|kind| format!("{} (Mbit/s)", kind.name()));
-        let mut table = Table::of_numbers(&format!(
-            "| File | {} | DRS against client-server |",
-            heads.join(" | ")
-        ));
-        for size in sizes(cells) {
-            let mut row = vec![format!("{size} MB")];
-            let text = |reports: &[Report]| format!("{:.1}", mean_mbps(reports));
-            row.extend(BETWEEN_SERVERS.map(|kind| cell(cells, kind, size, text)));
-            let of = |cells: &Cells| Some(mean_mbps(cells.get(&(Kind::Drs, size))?));
-            let against = of(cells).zip(of(&measured.client_and_server));
-            row.push(against.map_or(dash(), |(servers, direct)| above(servers / direct)));
-            table.row(&row);
-        }
-        self.part(&name, &figure, &table);
-    }
+/// The cell for a size of files; none for a dash.
+type OfSize<'a> = &'a dyn Fn(u64) -> Option<String>;
+
+/// A figure over the sizes of files, and its table.
+struct OverSizes<'a> {
+    name: String,
+    title: String,
+    unit: &'static str,
+    cells: &'a Cells,
+    /// The kinds in the figure, and those in the table.
+    drawn: Vec<&'a Kind>,
+    listed: Vec<&'a Kind>,
+    /// The value in the figure, and in the table.
+    value: fn(&[Report]) -> f64,
+    text: fn(&[Report]) -> String,
+    /// Head and cells of a last column.
+    last: Option<(&'a str, OfSize<'a>)>,
 }
 
 /// What was to be reached: with 128 MB and more, or else the largest size.
-fn goals(done: &[Measured]) -> Table {
+fn goals(done: &[Measured<'_>]) -> Table {
     let mut table =
         Table::of_numbers("| Path | DRS / 64 KiB | DRS / tuned | DRS against autotuning |");
     for measured in done {
@@ -209,21 +232,21 @@ fn goals(done: &[Measured]) -> Table {
             large.extend(all.last());
         }
         for size in large {
-            let drs_by = |kind| ratio(cells, Kind::Drs, kind, size);
+            let drs_by = |kind| ratio(cells, DRS, kind, size);
             let goal = |reached: Option<String>, goal: String| {
                 format!("{} (at least {goal})", reached.unwrap_or_else(dash))
             };
             table.row(&[
                 format!("{}, {size} MB", line.name),
                 goal(
-                    drs_by(Kind::Stock).map(|ratio| format!("{ratio:.1}")),
+                    drs_by(STOCK).map(|ratio| format!("{ratio:.1}")),
                     line.goal.to_string(),
                 ),
                 goal(
-                    drs_by(Kind::Tuned).map(|ratio| format!("{:.1} %", 100.0 * ratio)),
+                    drs_by(TUNED).map(|ratio| format!("{:.1} %", 100.0 * ratio)),
                     "95 %".to_owned(),
                 ),
-                goal(drs_by(Kind::Auto).map(above), "-3 %".to_owned()),
+                goal(drs_by(AUTO).map(above), "-3 %".to_owned()),
             ]);
         }
     }
@@ -231,7 +254,7 @@ fn goals(done: &[Measured]) -> Table {
 }
 
 /// When, on what and how the transfers were made.
-fn origin(task: &Task<'_>, done: &[Measured]) -> Section {
+fn origin(task: &Task<'_>, done: &[Measured<'_>]) -> Section {
     let machine = Machine::here();
     let tables = done
         .iter()
@@ -268,16 +291,9 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-/// The text for the transfers of a cell, or a dash if there are none.
-fn cell(cells: &Cells, kind: Kind, size: u64, text: impl Fn(&[Report]) -> String) -> String {
-    cells
-        .get(&(kind, size))
-        .map_or(dash(), |reports| text(reports))
-}
-
 /// The mean rate of one kind by that of another.
-fn ratio(cells: &Cells, of: Kind, by: Kind, size: u64) -> Option<f64> {
-    let mean = |kind| Some(mean_mbps(cells.get(&(kind, size))?));
+fn ratio(cells: &Cells, of: &str, by: &str, size: u64) -> Option<f64> {
+    let mean = |kind: &str| Some(mean_mbps(cells.get(&(kind.to_owned(), size))?));
     Some(mean(of)? / mean(by)?)
 }
 
@@ -314,13 +330,13 @@ fn rate_and_spread(reports: &[Report]) -> String {
 }
 
 /// A curve over the sizes for each kind.
-fn curves(cells: &Cells, kinds: &[Kind], value: fn(&[Report]) -> f64) -> Vec<Curve> {
-    let curve = |kind: &Kind| Curve {
-        name: kind.name().to_owned(),
-        colour: kind.colour(),
+fn curves(cells: &Cells, kinds: &[&Kind], value: fn(&[Report]) -> f64) -> Vec<Curve> {
+    let curve = |kind: &&Kind| Curve {
+        name: kind.name.clone(),
+        colour: kind.colour,
         points: cells
             .iter()
-            .filter(|((of, _), _)| of == kind)
+            .filter(|((word, _), _)| *word == kind.word)
             .map(|((_, size), reports)| (*size as f64, value(reports)))
             .collect(),
     };
@@ -354,7 +370,6 @@ fn buffer_over_time(report: &Report) -> Vec<(f64, f64)> {
 mod tests {
     use serde_json::json;
 
-    use super::super::LINES;
     use super::*;
 
     fn report(transfer: serde_json::Value) -> Report {
@@ -375,12 +390,20 @@ mod tests {
     fn goals_are_judged_at_128_mb_and_more() {
         let mut cells = Cells::new();
         for size in [8, 128] {
-            for (kind, mbps) in Kind::ALL.into_iter().zip([6.0, 81.0, 80.0, 84.0, 81.0]) {
-                cells.insert((kind, size), at(&[mbps]));
+            for (kind, mbps) in [(STOCK, 6.0), (TUNED, 81.0), (AUTO, 84.0), (DRS, 81.0)] {
+                cells.insert((kind.to_owned(), size), at(&[mbps]));
             }
         }
+        let line = Line {
+            word: "95".to_owned(),
+            name: "95 Mbit/s".to_owned(),
+            bandwidth: "95Mbit/s".to_owned(),
+            product: 1_187_500,
+            queue: "792pkt".to_owned(),
+            goal: 5,
+        };
         let measured = Measured {
-            line: &LINES[0],
+            line: &line,
             client_and_server: cells,
             servers: Cells::new(),
             over_time: None,

@@ -133,7 +133,7 @@ fn every_plan_of_the_repository_is_valid_and_names_all_its_experiments() {
     assert_eq!(names, ["dccs", "drsftp", "validation", "web100-dummynet"]);
     for name in names {
         let plan = Plan::read(&experiments, &name).unwrap_or_else(|error| panic!("{error}"));
-        let mut parameters = plan.study.parameters().iter();
+        let mut parameters = plan.study.parameters.iter();
         if !parameters.any(|parameter| parameter.name == EXPERIMENT) {
             continue;
         }

@@ -9,8 +9,8 @@ use fairwind_lab::host::Offload;
 use fairwind_result::{FLOWS_FILE, RunResult, seed_folder};
 use fairwind_scenario::Experiment;
 
-use crate::experiments::{Asked, jobs, run_or_kept};
-use crate::plan::{EXPERIMENT, Plan, Run};
+use crate::experiments::{Asked, first_seeds, jobs, load, run_or_kept};
+use crate::plan::{Plan, Run};
 use crate::{Error, Task, parallel};
 
 /// The lab configured like the testbed: network cards of 2005 did not cut segments.
@@ -25,7 +25,7 @@ const WINDOW_OF_2005: &str = "209712B";
 
 /// What runs an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub(crate) enum Engine {
     /// The simulator, with the TCP of the file: that of 2005.
     Sim,
     /// The simulator with the TCP of Linux 6.x, to show the effect of the years between.
@@ -36,7 +36,7 @@ pub enum Engine {
 
 impl Engine {
     /// The folder of its results.
-    pub fn folder(self) -> &'static str {
+    pub(crate) fn folder(self) -> &'static str {
         match self {
             Engine::Sim => "sim",
             Engine::SimToday => "sim-today",
@@ -45,7 +45,7 @@ impl Engine {
     }
 
     /// Its name in tables.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Engine::Sim => "simulator",
             Engine::SimToday => "simulator, Linux 6",
@@ -55,7 +55,7 @@ impl Engine {
 }
 
 /// The results of all runs, in all engines.
-pub struct Bench<'a> {
+pub(crate) struct Bench<'a> {
     task: &'a Task<'a>,
     /// What makes the runs.
     pub engines: Vec<Engine>,
@@ -64,7 +64,7 @@ pub struct Bench<'a> {
 }
 
 /// A completed experiment: its folder and its runs, one per seed.
-pub struct Done {
+pub(crate) struct Done {
     pub engine: Engine,
     pub folder: PathBuf,
     pub runs: Vec<RunResult>,
@@ -75,7 +75,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// If one cannot be run, is incomplete, or has no result and is not to be run.
-    pub fn run(task: &'a Task<'a>, engines: Vec<Engine>) -> Result<Bench<'a>, Error> {
+    pub(crate) fn run(task: &'a Task<'a>, engines: Vec<Engine>) -> Result<Bench<'a>, Error> {
         let mut bench = Bench {
             task,
             engines,
@@ -103,48 +103,45 @@ impl<'a> Bench<'a> {
     }
 
     /// The run of this name in every engine, if it has been made.
-    pub fn find(&self, name: &str) -> Option<&[Done]> {
+    pub(crate) fn find(&self, name: &str) -> Option<&[Done]> {
         self.done.get(name).map(Vec::as_slice)
     }
 
     /// The plan's runs that have been made.
-    pub fn runs(&self) -> &[Run] {
+    pub(crate) fn runs(&self) -> &[Run] {
         &self.task.runs
     }
 
     /// The plan.
-    pub fn plan(&self) -> &Plan {
+    pub(crate) fn plan(&self) -> &Plan {
         self.task.plan
     }
 
     /// A folder below that of all results.
-    pub fn folder(&self, below: &str, name: &str) -> PathBuf {
+    pub(crate) fn folder(&self, below: &str, name: &str) -> PathBuf {
         self.task.out.join(below).join(name)
     }
 
     /// Says how it goes.
-    pub fn tell(&self, line: &str) {
+    pub(crate) fn tell(&self, line: &str) {
         self.task.tell(line);
     }
 
     fn load(&self, engine: Engine, run: &Run) -> Result<Experiment, Error> {
-        let file = format!("{}.toml", run.get(EXPERIMENT));
-        let path = self.task.plan.folder.join(file);
-        let experiment = Experiment::load(&path, &run.set)?;
+        let experiment = load(self.task, run)?;
         if engine != Engine::SimToday {
             return Ok(experiment);
         }
-        let mut set = run.set.clone();
-        set.push("stack=linux".to_owned());
+        let mut run = run.clone();
+        run.set.push("stack=linux".to_owned());
         for flow in experiment.flows() {
             if flow.flow.receive_buffer.is_none() {
-                set.push(format!(
-                    "flow.{}.receive_buffer={WINDOW_OF_2005}",
-                    flow.name
-                ));
+                let name = flow.name;
+                run.set
+                    .push(format!("flow.{name}.receive_buffer={WINDOW_OF_2005}"));
             }
         }
-        Ok(Experiment::load(&path, &set)?)
+        load(self.task, &run)
     }
 
     /// The run in an engine, by its name, so many seeds at a time.
@@ -156,33 +153,15 @@ impl<'a> Bench<'a> {
             Engine::Sim | Engine::SimToday => self.task.seeds(),
             Engine::Lab => Some(self.task.options.repetitions.unwrap_or(1)),
         };
-        let all = experiment.seeds();
-        let seeds = &all[..most.unwrap_or(all.len()).min(all.len())];
-        let below = engine.folder();
-        let runs = match engine {
-            Engine::Sim | Engine::SimToday => {
-                let asked = Asked {
-                    experiment: &experiment,
-                    engine: &Sim,
-                    seeds,
-                    jobs,
-                    below,
-                    name: &name,
-                };
-                run_or_kept(self.task, &asked)?
-            }
-            Engine::Lab => {
-                let asked = Asked {
-                    experiment: &experiment,
-                    engine: &LAB,
-                    seeds,
-                    jobs,
-                    below,
-                    name: &name,
-                };
-                run_or_kept(self.task, &asked)?
-            }
+        let asked = Asked {
+            experiment: &experiment,
+            engine: if engine == Engine::Lab { &LAB } else { &Sim },
+            seeds: first_seeds(&experiment, most),
+            jobs,
+            below: engine.folder(),
+            name: &name,
         };
+        let runs = run_or_kept(self.task, &asked)?;
         let shown = folder.display();
         let runs =
             runs.ok_or_else(|| Error::work(format!("{shown}: not there, and not to be run")))?;
@@ -216,7 +195,7 @@ impl Done {
     }
 
     /// The folder of the run with this seed.
-    pub fn run_folder(&self, seed: u64) -> PathBuf {
+    pub(crate) fn run_folder(&self, seed: u64) -> PathBuf {
         match self.runs.len() {
             1 => self.folder.clone(),
             _ => self.folder.join(seed_folder(seed)),
@@ -224,13 +203,13 @@ impl Done {
     }
 
     /// The folder of the first run.
-    pub fn first_run(&self) -> Option<PathBuf> {
+    pub(crate) fn first_run(&self) -> Option<PathBuf> {
         let first = self.runs.first()?;
         Some(self.run_folder(first.seed))
     }
 
     /// The series of the run with this seed.
-    pub fn series(&self, seed: u64) -> PathBuf {
+    pub(crate) fn series(&self, seed: u64) -> PathBuf {
         self.run_folder(seed).join(FLOWS_FILE)
     }
 }

@@ -13,12 +13,12 @@ use crate::page::{Figure, Section, figures_of};
 use crate::plan::Plan;
 
 /// The lab's drop-tail against its RED.
-pub const RED_IN_THE_LAB: &str = "drop-tail-and-RED-in-the-lab";
+pub(crate) const RED_IN_THE_LAB: &str = "drop-tail-and-RED-in-the-lab";
 /// The same in the simulator.
-pub const RED_IN_THE_SIMULATOR: &str = "drop-tail-and-RED-in-the-simulator";
+pub(crate) const RED_IN_THE_SIMULATOR: &str = "drop-tail-and-RED-in-the-simulator";
 
 /// Two results overlaid.
-pub struct Laid {
+pub(crate) struct Laid {
     /// The experiment, with its variant.
     name: String,
     /// Simulator and lab, or two results of one of them.
@@ -33,7 +33,7 @@ pub struct Laid {
 const DROP_TAIL_AND_RED: [&str; 2] = ["figure-4.21", "figure-4.22"];
 
 /// Overlays the results of both engines, and drop-tail on RED in each.
-pub fn lay(bench: &Bench<'_>) -> Result<Vec<Laid>, Error> {
+pub(crate) fn lay(bench: &Bench<'_>) -> Result<Vec<Laid>, Error> {
     let mut laid = Vec::new();
     for run in bench.runs() {
         let name = run.name();
@@ -80,7 +80,7 @@ fn written(
 
 /// How far the distributions of the lab are from those of the simulator, and a single run of the
 /// simulator from all its runs.
-pub fn distances(laid: &[Laid]) -> Section {
+pub(crate) fn distances(laid: &[Laid]) -> Section {
     let mut markdown = String::from(DISTANCES);
     for laid in laid {
         let Some(today) = &laid.today else { continue };
@@ -154,7 +154,7 @@ fn by_chance(folder: &Path) -> Result<Vec<Vec<Spread>>, Error> {
 }
 
 /// The plan's figures as far as their runs have been made, and the parts of the page that show them.
-pub fn of_page(plan: &Plan, laid: &[Laid]) -> Result<(Vec<Section>, Vec<Figure>), Error> {
+pub(crate) fn of_page(plan: &Plan, laid: &[Laid]) -> Result<(Vec<Section>, Vec<Figure>), Error> {
     let mut sections: Vec<Section> = Vec::new();
     let mut figures = Vec::new();
     for shown in &plan.figures {

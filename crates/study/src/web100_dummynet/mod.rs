@@ -11,16 +11,13 @@ use crate::{Engines, Error, Made, Task, page};
 use bench::{Bench, Done, Engine};
 
 /// What a run of its plan has.
-pub const PARAMETERS: &[Parameter] = &[Parameter {
-    name: EXPERIMENT,
-    values: Values::Experiment,
-}];
+pub(crate) const PARAMETERS: &[Parameter] = &[Parameter::new(EXPERIMENT, Values::Experiment)];
 
 /// Its tables.
-pub const TABLES: &[&str] = tables::KINDS;
+pub(crate) const TABLES: &[&str] = tables::KINDS;
 
 /// Its comparisons of two runs of one engine.
-pub const COMPARISONS: &[&str] = &[figures::RED_IN_THE_LAB, figures::RED_IN_THE_SIMULATOR];
+pub(crate) const COMPARISONS: &[&str] = &[figures::RED_IN_THE_LAB, figures::RED_IN_THE_SIMULATOR];
 
 /// Runs the experiments and makes the tables; with both engines also the figures. `OUT/sim` and `OUT/lab` get
 /// a result for each experiment, `OUT/sim-today` those of the simulator with the TCP of Linux 6.x in the place
@@ -28,7 +25,7 @@ pub const COMPARISONS: &[&str] = &[figures::RED_IN_THE_LAB, figures::RED_IN_THE_
 ///
 /// # Errors
 /// If a run fails or is incomplete.
-pub fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
+pub(crate) fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let engines = match task.engines {
         Engines::Sim => vec![Engine::Sim],
         Engines::Lab => vec![Engine::Lab],

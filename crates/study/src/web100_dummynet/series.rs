@@ -9,12 +9,12 @@ use crate::Error;
 
 impl Done {
     /// A metric of a flow over the runs.
-    pub fn over(&self, flow: usize, metric: fn(&FlowResult) -> f64) -> Option<Statistic> {
+    pub(crate) fn over(&self, flow: usize, metric: fn(&FlowResult) -> f64) -> Option<Statistic> {
         Statistic::of(self.runs.iter().map(|run| metric(&run.flows[flow])))
     }
 
     /// Throughput in each second of all runs, one after the other, Mbit/s.
-    pub fn per_second(&self, flow: usize) -> Result<Vec<f64>, Error> {
+    pub(crate) fn per_second(&self, flow: usize) -> Result<Vec<f64>, Error> {
         let mut all = Vec::new();
         for run in &self.runs {
             all.extend(self.throughput(run, flow, 1.0)?);
@@ -23,7 +23,11 @@ impl Done {
     }
 
     /// Standard deviation of the throughput in each `interval_s` over the runs, Mbit/s.
-    pub fn deviation(&self, flow: usize, interval_s: f64) -> Result<Option<Statistic>, Error> {
+    pub(crate) fn deviation(
+        &self,
+        flow: usize,
+        interval_s: f64,
+    ) -> Result<Option<Statistic>, Error> {
         let mut deviations = Vec::new();
         for run in &self.runs {
             deviations.push(standard_deviation(&self.throughput(run, flow, interval_s)?));
@@ -32,7 +36,7 @@ impl Done {
     }
 
     /// Throughput in each `interval_s` of a run as Web100 saw it, at the sender, Mbit/s.
-    pub fn throughput(
+    pub(crate) fn throughput(
         &self,
         run: &RunResult,
         flow: usize,
@@ -61,7 +65,7 @@ impl Done {
 }
 
 /// The average from the start to each second.
-pub fn averages(seconds: &[f64]) -> Vec<f64> {
+pub(crate) fn averages(seconds: &[f64]) -> Vec<f64> {
     let mut sum = 0.0;
     let average = |(i, mbps): (usize, &f64)| {
         sum += mbps;
@@ -76,32 +80,4 @@ fn standard_deviation(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / n;
     let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
     (squares / (n - 1.0)).sqrt()
-}
-
-/// The least and the greatest value.
-pub struct Range {
-    pub least: f64,
-    pub most: f64,
-}
-
-impl Range {
-    pub const NONE: Range = Range {
-        least: f64::INFINITY,
-        most: f64::NEG_INFINITY,
-    };
-
-    pub fn of(values: &[f64]) -> Range {
-        let mut range = Range::NONE;
-        for &value in values {
-            range.see(Some(value));
-        }
-        range
-    }
-
-    pub fn see(&mut self, value: Option<f64>) {
-        if let Some(value) = value {
-            self.least = self.least.min(value);
-            self.most = self.most.max(value);
-        }
-    }
 }

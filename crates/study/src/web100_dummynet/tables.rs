@@ -5,17 +5,17 @@ use fairwind_result::series::reader::scan;
 use fairwind_result::{FlowResult, RunResult, Statistic};
 
 use super::bench::{Bench, Done};
-use super::series::{Range, averages};
+use super::series::averages;
 use crate::Error;
 use crate::page::Section;
 use crate::plan::{Row, TablePlan};
 use crate::table::Table;
 
 /// What the plan has tables of.
-pub const KINDS: &[&str] = &["pairs", "single", "overseas", "convergence", "weights"];
+pub(crate) const KINDS: &[&str] = &["pairs", "single", "overseas", "convergence", "weights"];
 
 /// The plan's tables, as far as their runs have been made.
-pub fn all(bench: &Bench<'_>) -> Result<Vec<Section>, Error> {
+pub(crate) fn all(bench: &Bench<'_>) -> Result<Vec<Section>, Error> {
     let mut sections = Vec::new();
     for plan in &bench.plan().tables {
         let table = match plan.kind.as_str() {
@@ -53,7 +53,7 @@ fn single_connections(bench: &Bench<'_>, plan: &TablePlan) -> Result<Table, Erro
     );
     for (row, all) in made(bench, plan) {
         for (at, done) in all.iter().enumerate() {
-            let seconds = Range::of(&done.per_second(0)?);
+            let seconds = range(done.per_second(0)?, 1);
             let flow = |metric: fn(&FlowResult) -> f64| done.over(0, metric);
             table.row(&[
                 first(at, &said(row, 0)),
@@ -61,7 +61,7 @@ fn single_connections(bench: &Bench<'_>, plan: &TablePlan) -> Result<Table, Erro
                 done.engine.name().to_owned(),
                 interval(&flow(|f| f.goodput_mbps), 2),
                 interval(&flow(|f| f.goodput_sd_mbps.unwrap_or(f64::NAN)), 2),
-                format!("{:.1} to {:.1}", seconds.least, seconds.most),
+                seconds,
                 interval(&flow(|f| f.retransmits as f64), 0),
                 interval(&flow(|f| f.timeouts as f64), 0),
             ]);
@@ -103,8 +103,7 @@ fn overseas_column(done: &Done) -> Result<[String; 7], Error> {
     ];
     let mut signals = 0;
     let mut losses = Vec::new();
-    let (mut cwnd, mut rto, mut rwin) = (Range::NONE, Range::NONE, Range::NONE);
-    let (mut threshold, mut rtt) = (Range::NONE, Range::NONE);
+    let [mut cwnd, mut threshold, mut rtt, mut rto, mut rwin] = [const { Vec::new() }; 5];
     let path = done.series(run.seed);
     scan(&path, FLOW, &[&flow.name], &columns, |row| {
         let value = |i: usize| row.values[i].map(|v| v as f64);
@@ -112,23 +111,23 @@ fn overseas_column(done: &Done) -> Result<[String; 7], Error> {
             signals = row.values[0].unwrap_or_default();
             losses.push(format!("{:.1}", row.time_s));
         }
-        cwnd.see(value(1));
-        threshold.see(value(2));
+        cwnd.extend(value(1));
+        threshold.extend(value(2));
         if row.values[3].is_none() {
             return;
         }
-        rtt.see(value(3).map(|us| us / 1e3));
-        rto.see(value(4).map(|us| us / 1e3));
-        rwin.see(value(5));
+        rtt.extend(value(3).map(|us| us / 1e3));
+        rto.extend(value(4).map(|us| us / 1e3));
+        rwin.extend(value(5));
     })?;
     Ok([
         format!("{:.2}", flow.goodput_mbps),
         losses.join(", "),
-        format!("{:.0}", cwnd.most),
-        format!("{:.0} to {:.0}", threshold.least, threshold.most),
-        format!("{:.0} to {:.0}", rtt.least, rtt.most),
-        format!("{:.0} to {:.0}", rto.least, rto.most),
-        format!("{:.0}", rwin.most),
+        most(&cwnd),
+        range(threshold, 0),
+        range(rtt, 0),
+        range(rto, 0),
+        most(&rwin),
     ])
 }
 
@@ -229,11 +228,24 @@ fn weighted_queues(bench: &Bench<'_>, plan: &TablePlan) -> Result<Table, Error> 
     Ok(table)
 }
 
+/// The least and the greatest value.
+fn range(values: Vec<f64>, digits: usize) -> String {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.into_iter().fold(f64::NEG_INFINITY, f64::max);
+    format!("{least:.digits$} to {most:.digits$}")
+}
+
+fn most(values: &[f64]) -> String {
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    format!("{most:.0}")
+}
+
 /// The text in the first of several rows, nothing in the others.
 fn first(row: usize, text: &str) -> String {
-    match row {
-        0 => text.to_owned(),
-        _ => String::new(),
+    if row == 0 {
+        text.to_owned()
+    } else {
+        String::new()
     }
 }
 
@@ -242,11 +254,12 @@ fn drops(run: &RunResult) -> f64 {
 }
 
 fn interval(statistic: &Option<Statistic>, digits: usize) -> String {
-    match statistic {
-        None => "-".to_owned(),
-        Some(s) => match s.interval95 {
-            Some(half) => format!("{:.digits$} ± {half:.digits$}", s.mean),
-            None => format!("{:.digits$}", s.mean),
-        },
-    }
+    let Some(Statistic {
+        mean, interval95, ..
+    }) = statistic
+    else {
+        return "-".to_owned();
+    };
+    let half = interval95.map(|half| format!(" ± {half:.digits$}"));
+    format!("{mean:.digits$}{}", half.unwrap_or_default())
 }

@@ -7,13 +7,12 @@ use std::time::Duration;
 use clap::Args;
 use fairwind_advice::backtest::{Baseline, Report, backtest};
 use fairwind_advice::{ModelKind, Samples, Settings};
-use fairwind_advisor::local::Local;
 use fairwind_advisor::{Clock, import};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use super::failure;
+use super::State;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
@@ -30,7 +29,7 @@ Examples:
   fairwind advisor backtest --path argonne
   fairwind advisor backtest recorded.csv --threshold 42 --time-zone America/Chicago
   fairwind advisor backtest ifHCInOctets.csv.gz --capacity 155")]
-pub struct Backtest {
+pub(crate) struct Backtest {
     /// Recording, as `fairwind history import` reads it
     #[arg(required_unless_present = "path", conflicts_with = "path")]
     file: Option<PathBuf>,
@@ -53,9 +52,8 @@ pub struct Backtest {
     /// How far ahead to forecast, 1 to 1440 minutes
     #[arg(long, value_name = "MINUTES", default_value = "60", value_parser = clap::value_parser!(u32).range(1..=1440))]
     ahead: u32,
-    /// State directory of the advisor [default: as for `fairwind advisor`]
-    #[arg(long, value_name = "DIR")]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: State,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -69,7 +67,7 @@ struct Past {
 }
 
 impl Backtest {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let mut judged = Vec::new();
         for past in self.pasts()? {
             let all = past.samples.all();
@@ -95,10 +93,10 @@ impl Backtest {
         if judged.is_empty() {
             return Err(Failure::input("there is no history to judge by"));
         }
-        match self.json {
-            true => Ok(output::json(&json_of(&judged, self.ahead))?),
-            false => Ok(output::line(&text(&judged, self.ahead))?),
+        if self.json {
+            return Ok(output::json(&json_of(&judged, self.ahead))?);
         }
+        Ok(output::line(&text(&judged, self.ahead))?)
     }
 
     fn pasts(&self) -> Result<Vec<Past>, Failure> {
@@ -117,9 +115,9 @@ impl Backtest {
     }
 
     fn of_path(&self, name: &str) -> Result<Vec<Past>, Failure> {
-        let local = Local::open(self.state.as_deref(), Clock::System).map_err(failure)?;
-        let path = local.path(name).map_err(failure)?;
-        let hops = local.samples(&path).map_err(failure)?;
+        let local = self.state.open(Clock::System)?;
+        let path = local.path(name)?;
+        let hops = local.samples(&path)?;
         let pasts = hops.into_iter().map(|(hop, samples)| Past {
             hop,
             samples,
@@ -130,28 +128,20 @@ impl Backtest {
 }
 
 fn of_file(file: &Path, capacity_mbps: Option<f64>) -> Result<Past, Failure> {
-    let wrong = |error: String| Failure::input(format!("{}: {error}", file.display()));
-    let opened = File::open(file).map_err(|error| wrong(error.to_string()))?;
+    let opened = File::open(file).map_err(Failure::no_input(file))?;
     let options = import::ImportOptions {
         capacity_mbps,
         ..Default::default()
     };
-    let recording = import::read(opened, &options);
-    let recording = recording.map_err(|error| wrong(error.to_string()))?;
+    let recording = import::read(opened, &options).map_err(Failure::no_input(file))?;
     let (samples, refused) = Samples::from_unordered(recording.samples, Timestamp::MAX);
     if refused.total() > 0 {
-        eprintln!(
-            "{}: {} samples were refused",
-            file.display(),
-            refused.total()
-        );
+        let (file, refused) = (file.display(), refused.total());
+        eprintln!("{file}: {refused} samples were refused");
     }
+    let name = file.file_name().unwrap_or_default();
     Ok(Past {
-        hop: file
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
+        hop: name.to_string_lossy().into_owned(),
         samples,
         settings: Settings {
             capacity_mbps,
@@ -203,16 +193,10 @@ fn text(judged: &[Judged], ahead_minutes: u32) -> String {
 }
 
 fn table(judged: &[Judged]) -> Table {
-    let mut table = Table::new()
-        .words("hop")
-        .words("model")
-        .numbers("judged")
-        .numbers("error Mbit/s")
-        .numbers("in interval")
-        .numbers("width Mbit/s")
-        .numbers("calls/h")
-        .numbers("redundant")
-        .numbers("wrong state");
+    let mut table = Table::new(
+        "hop | model | >judged | >error Mbit/s | >in interval | >width Mbit/s | \
+             >calls/h | >redundant | >wrong state",
+    );
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let reports = judged
         .iter()

@@ -1,13 +1,11 @@
 //! `fairwind advisor hops`: the hops at which a path is measured.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
+use fairwind_advisor::Clock;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::failure;
-use super::paths::open;
+use super::State;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
@@ -19,7 +17,7 @@ use crate::table::Table;
 /// the usual time between its tests. Works in the state directory; a running advisor sees changes within
 /// two seconds.
 #[derive(Subcommand)]
-pub enum Hops {
+pub(crate) enum Hops {
     List(List),
     Remove(Remove),
 }
@@ -29,12 +27,11 @@ pub enum Hops {
 #[command(after_help = "\
 Examples:
   fairwind advisor hops list argonne")]
-pub struct List {
+pub(crate) struct List {
     /// Name of the path
     path: String,
-    /// State directory of the advisor [default: as for `fairwind advisor`]
-    #[arg(long, value_name = "DIR")]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: State,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -45,18 +42,17 @@ pub struct List {
 #[command(after_help = "\
 Examples:
   fairwind advisor hops remove argonne gatewya")]
-pub struct Remove {
+pub(crate) struct Remove {
     /// Name of the path
     path: String,
     /// Name of the hop
     hop: String,
-    /// State directory of the advisor [default: as for `fairwind advisor`]
-    #[arg(long, value_name = "DIR")]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: State,
 }
 
 impl Hops {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
             Self::List(list) => list.run(),
             Self::Remove(remove) => remove.run(),
@@ -66,18 +62,13 @@ impl Hops {
 
 impl List {
     fn run(self) -> Result<(), Failure> {
-        let local = open(self.state.as_ref())?;
-        let path = local.path(&self.path).map_err(failure)?;
-        let hops = local.hops(&path).map_err(failure)?;
+        let local = self.state.open(Clock::System)?;
+        let path = local.path(&self.path)?;
+        let hops = local.hops(&path)?;
         if self.json {
             return Ok(output::json(&json!(hops))?);
         }
-        let mut table = Table::new()
-            .words("hop")
-            .words("role")
-            .words("decides")
-            .words("newest test")
-            .numbers("Mbit/s");
+        let mut table = Table::new("hop | role | decides | newest test | >Mbit/s");
         let time = |time: Timestamp| time.strftime("%Y-%m-%d %H:%M:%SZ").to_string();
         for hop in hops {
             table.row([
@@ -96,8 +87,8 @@ impl List {
 
 impl Remove {
     fn run(self) -> Result<(), Failure> {
-        let local = open(self.state.as_ref())?;
-        local.remove_hop(&self.path, &self.hop).map_err(failure)?;
+        let local = self.state.open(Clock::System)?;
+        local.remove_hop(&self.path, &self.hop)?;
         let text = format!("{} is removed from {}", self.hop, self.path);
         Ok(output::line(&text)?)
     }

@@ -8,10 +8,10 @@ use crate::output;
 
 /// Print the OpenAPI document of the REST interface
 #[derive(Args)]
-pub struct Openapi {}
+pub(crate) struct Openapi {}
 
 impl Openapi {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         Ok(output::json(&json!(fairwind_advisor::http::document()))?)
     }
 }

@@ -1,24 +1,22 @@
 //! `fairwind advisor paths`: the paths that the advisor knows, and how advice is made for them.
 
-use std::path::PathBuf;
-
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use fairwind_advice::ModelKind;
 use fairwind_advisor::host::HostPattern;
-use fairwind_advisor::local::Local;
 use fairwind_advisor::{Clock, PathConfig};
 use serde_json::json;
 
-use super::failure;
+use super::State;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
+use crate::words::{Word, one_of};
 
 /// List, declare and remove the paths that the advisor knows
 ///
 /// Works in the state directory; a running advisor sees changes within two seconds.
 #[derive(Subcommand)]
-pub enum Paths {
+pub(crate) enum Paths {
     List(List),
     Add(Box<Add>),
     AddHosts(AddHosts),
@@ -27,10 +25,9 @@ pub enum Paths {
 
 /// List the paths
 #[derive(Args)]
-pub struct List {
-    /// State directory of the advisor [default: as for `fairwind advisor`]
-    #[arg(long, value_name = "DIR")]
-    state: Option<PathBuf>,
+pub(crate) struct List {
+    #[command(flatten)]
+    state: State,
     /// Print everything that is declared, as JSON
     #[arg(long)]
     json: bool,
@@ -42,7 +39,7 @@ pub struct List {
 Examples:
   fairwind advisor paths add argonne 192.0.2.0/24 data.example.org --hop gateway --threshold 42 --own
   fairwind advisor paths add berkeley 198.51.100.7 --model linear --time-zone America/Los_Angeles")]
-pub struct Add {
+pub(crate) struct Add {
     /// Name of the path: letters, digits, `.`, `_` and `-`
     name: String,
     /// Hosts at the other end: addresses, networks, names, and domains (*.example.org)
@@ -61,14 +58,13 @@ pub struct Add {
     #[arg(long)]
     own: bool,
     /// Model that forecasts
-    #[arg(long, value_name = "MODEL", default_value = "profile")]
-    model: Model,
+    #[arg(long, value_name = "MODEL", value_parser = one_of(MODELS), default_value = "profile")]
+    model: ModelKind,
     /// Time zone of the days, such as Europe/Berlin
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     time_zone: String,
-    /// State directory of the advisor [default: as for `fairwind advisor`]
-    #[arg(long, value_name = "DIR")]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: State,
 }
 
 /// Add hosts to a path; its other settings stay
@@ -76,37 +72,32 @@ pub struct Add {
 #[command(after_help = "\
 Examples:
   fairwind advisor paths add-hosts argonne backup.example.org 203.0.113.0/24")]
-pub struct AddHosts {
+pub(crate) struct AddHosts {
     /// Name of the path
     name: String,
     /// Hosts at the other end: addresses, networks, names, and domains (*.example.org)
     #[arg(required = true)]
     hosts: Vec<HostPattern>,
-    /// State directory of the advisor [default: as for `fairwind advisor`]
-    #[arg(long, value_name = "DIR")]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: State,
 }
 
 /// Remove a path and its history
 #[derive(Args)]
-pub struct Remove {
+pub(crate) struct Remove {
     /// Name of the path
     name: String,
-    /// State directory of the advisor [default: as for `fairwind advisor`]
-    #[arg(long, value_name = "DIR")]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: State,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Model {
-    /// The thesis' straight lines
-    Linear,
-    /// A daily and weekly profile
-    Profile,
-}
+const MODELS: &[Word<ModelKind>] = &[
+    ("linear", "The thesis' straight lines", ModelKind::Linear),
+    ("profile", "A daily and weekly profile", ModelKind::Profile),
+];
 
 impl Paths {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
             Self::List(list) => list.run(),
             Self::Add(add) => add.run(),
@@ -116,24 +107,13 @@ impl Paths {
     }
 }
 
-/// Opens the store in the state directory, which a running service shares.
-pub(super) fn open(state: Option<&PathBuf>) -> Result<Local, Failure> {
-    Local::open(state.map(PathBuf::as_path), Clock::System).map_err(failure)
-}
-
 impl List {
     fn run(self) -> Result<(), Failure> {
-        let paths = open(self.state.as_ref())?.paths();
+        let paths = self.state.open(Clock::System)?.paths();
         if self.json {
             return Ok(output::json(&json!(paths))?);
         }
-        let mut table = Table::new()
-            .words("path")
-            .words("hosts")
-            .words("hops")
-            .numbers("threshold Mbit/s")
-            .words("own")
-            .words("model");
+        let mut table = Table::new("path | hosts | hops | >threshold Mbit/s | own | model");
         for path in paths {
             let hosts: Vec<String> = path.hosts.iter().map(HostPattern::to_string).collect();
             table.row([
@@ -158,15 +138,11 @@ impl Add {
         config.threshold_mbps = self.threshold;
         config.capacity_mbps = self.capacity;
         config.own = self.own;
-        config.model = match self.model {
-            Model::Linear => ModelKind::Linear,
-            Model::Profile => ModelKind::Profile,
-        };
+        config.model = self.model;
         config.time_zone = self.time_zone;
         let name = config.name.clone();
-        let new = open(self.state.as_ref())?
-            .put_path(config)
-            .map_err(failure)?;
+        let local = self.state.open(Clock::System)?;
+        let new = local.put_path(config)?;
         let what = if new { "declared" } else { "declared anew" };
         Ok(output::line(&format!("{name} is {what}"))?)
     }
@@ -174,10 +150,10 @@ impl Add {
 
 impl AddHosts {
     fn run(self) -> Result<(), Failure> {
-        let local = open(self.state.as_ref())?;
+        let local = self.state.open(Clock::System)?;
         // An unknown name is more likely misspelt than new.
-        local.path(&self.name).map_err(failure)?;
-        let path = local.path_to(&self.name, &self.hosts).map_err(failure)?;
+        local.path(&self.name)?;
+        let path = local.path_to(&self.name, &self.hosts)?;
         let hosts = path.config().hosts.iter().map(HostPattern::to_string);
         let hosts: Vec<String> = hosts.collect();
         let text = format!("{} leads to {}", self.name, hosts.join(" "));
@@ -187,8 +163,8 @@ impl AddHosts {
 
 impl Remove {
     fn run(self) -> Result<(), Failure> {
-        let local = open(self.state.as_ref())?;
-        local.remove_path(&self.name).map_err(failure)?;
+        let local = self.state.open(Clock::System)?;
+        local.remove_path(&self.name)?;
         Ok(output::line(&format!("{} is removed", self.name))?)
     }
 }

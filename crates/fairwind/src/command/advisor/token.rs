@@ -20,7 +20,7 @@ use crate::output;
 Examples:
   fairwind advisor token /etc/fairwind/tokens
   fairwind advisor token /etc/fairwind/tokens --read --into /etc/fairwind/token")]
-pub struct Token {
+pub(crate) struct Token {
     /// File of tokens, which is created if necessary, for its owner alone
     file: PathBuf,
     /// Generate a token with the right read; without this option it has the right write
@@ -32,11 +32,8 @@ pub struct Token {
 }
 
 impl Token {
-    pub fn run(self) -> Result<(), Failure> {
-        let right = match self.read {
-            true => Right::Read,
-            false => Right::Write,
-        };
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let right = if self.read { Right::Read } else { Right::Write };
         let Some(path) = self.into else {
             let token = Tokens::add(&self.file, right).map_err(Failure::input)?;
             return Ok(output::line(&token)?);

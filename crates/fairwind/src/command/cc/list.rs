@@ -20,7 +20,7 @@ parameters = { tau = \"50ms\" }. Only root sees the number of users of a loaded 
 
 Example:
   fairwind cc list --json | jq -r '.controls[].name'")]
-pub struct List {
+pub(crate) struct List {
     /// Print JSON and nothing else
     #[arg(long)]
     json: bool,
@@ -37,7 +37,7 @@ struct Kernel {
 }
 
 impl List {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let kernel = Kernel {
             // The simulator needs none of them, so a kernel that does not list them is no error.
             available: kernel::available().unwrap_or_default(),
@@ -46,27 +46,18 @@ impl List {
                 all => Some(all.map_err(Failure::work)?),
             },
         };
-        match self.json {
-            true => output::json(&self.json(&kernel).map_err(Failure::work)?)?,
-            false => output::line(&self.text(&kernel).map_err(Failure::work)?)?,
+        if self.json {
+            output::json(&self.json(&kernel).map_err(Failure::work)?)?
+        } else {
+            output::line(&self.text(&kernel).map_err(Failure::work)?)?
         }
         Ok(())
     }
 
     fn text(&self, kernel: &Kernel) -> Result<String, PinError> {
-        let mut controls = Table::new()
-            .words("control")
-            .words("in the kernel")
-            .numbers("users")
-            .words("description");
-        let mut parameters = Table::new()
-            .words("parameter")
-            .words("of")
-            .words("unit")
-            .numbers("default")
-            .numbers("least")
-            .numbers("greatest")
-            .words("description");
+        let mut controls = Table::new("control | in the kernel | >users | description");
+        let mut parameters =
+            Table::new("parameter | of | unit | >default | >least | >greatest | description");
         for control in native::all() {
             let (name, users) = self.state(kernel, control)?;
             controls.row([
@@ -100,9 +91,10 @@ impl List {
         let name = self.place.kernel_name(control.name());
         let none = || "-".to_owned();
         if let Some(pinned) = kernel.pinned(&name) {
-            let other = match pinned.is_this_build() {
-                true => "",
-                false => " (another build)",
+            let other = if pinned.is_this_build() {
+                ""
+            } else {
+                " (another build)"
             };
             return Ok((format!("{name}{other}"), pinned.users()?.to_string()));
         }

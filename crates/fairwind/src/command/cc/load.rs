@@ -25,7 +25,7 @@ Examples:
   fairwind cc load sfsack --set tau=50ms
   fairwind cc load --all
   fairwind cc load sfsack --replace            The version of this fairwind, for new connections")]
-pub struct Load {
+pub(crate) struct Load {
     /// Names of congestion controls, in cc/ or in the kernel
     #[arg(value_name = "NAME", required_unless_present = "all")]
     names: Vec<String>,
@@ -47,7 +47,7 @@ pub struct Load {
 }
 
 impl Load {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let controls = self.controls()?;
         if !self.set.is_empty() && controls.len() != 1 {
             return Err(Failure::input("--set goes with one control at a time"));
@@ -85,9 +85,10 @@ impl Load {
             parameters.set(parameter, value).map_err(Failure::input)?;
         }
         let pins = self.place.pins();
-        let outcome = match self.replace {
-            true => pins.replace(&parameters, &name),
-            false => pins.load(&parameters, &name),
+        let outcome = if self.replace {
+            pins.replace(&parameters, &name)
+        } else {
+            pins.load(&parameters, &name)
         };
         let said = match outcome {
             Ok(Found::Nothing) => "loaded".to_owned(),

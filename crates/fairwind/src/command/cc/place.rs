@@ -9,7 +9,7 @@ use fairwind_cc::native::{self, Control};
 use crate::failure::Failure;
 
 #[derive(Args)]
-pub struct Place {
+pub(crate) struct Place {
     /// What the names in the kernel begin with
     #[arg(long, value_name = "PREFIX", default_value = "fw_")]
     prefix: String,
@@ -19,17 +19,17 @@ pub struct Place {
 }
 
 impl Place {
-    pub fn pins(&self) -> Pins {
+    pub(crate) fn pins(&self) -> Pins {
         Pins::at(&self.pins)
     }
 
     /// A congestion control's name in the kernel, from either of its names.
-    pub fn kernel_name(&self, name: &str) -> String {
+    pub(crate) fn kernel_name(&self, name: &str) -> String {
         format!("{}{}", self.prefix, self.control_name(name))
     }
 
     /// A congestion control's own name, from either of its names.
-    pub fn control_name<'a>(&self, name: &'a str) -> &'a str {
+    pub(crate) fn control_name<'a>(&self, name: &'a str) -> &'a str {
         // The own name may begin with the prefix, too.
         match native::find(name) {
             Some(_) => name,
@@ -38,7 +38,7 @@ impl Place {
     }
 
     /// Finds a congestion control by either of its names.
-    pub fn control(&self, name: &str) -> Result<&'static Control, Failure> {
+    pub(crate) fn control(&self, name: &str) -> Result<&'static Control, Failure> {
         let name = self.control_name(name);
         native::find(name).ok_or_else(|| {
             let known: Vec<_> = native::all().iter().map(|control| control.name()).collect();
@@ -50,7 +50,7 @@ impl Place {
     }
 
     /// The failure, with the command that fixes it.
-    pub fn failure(&self, name: &str, error: &PinError) -> Failure {
+    pub(crate) fn failure(&self, name: &str, error: &PinError) -> Failure {
         let name = self.control_name(name);
         match error {
             PinError::Parameter(_) | PinError::BadName { .. } => Failure::input(error),

@@ -17,7 +17,7 @@ use crate::output;
 Examples:
   fairwind cc set sfsack tau=50ms
   fairwind cc set cubic beta=0.8 hystart=off")]
-pub struct Set {
+pub(crate) struct Set {
     /// Name of the congestion control, in cc/ or in the kernel
     name: String,
     /// Parameters and their values
@@ -28,7 +28,7 @@ pub struct Set {
 }
 
 impl Set {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let name = self.place.kernel_name(&self.name);
         let failed = |error: PinError| self.place.failure(&name, &error);
         let pinned = self.place.pins().get(&name).map_err(failed)?;

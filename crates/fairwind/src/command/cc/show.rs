@@ -13,7 +13,7 @@ use crate::table::Table;
 
 /// Show a control: its parameters, and their values in the kernel
 #[derive(Args)]
-pub struct Show {
+pub(crate) struct Show {
     /// Name of the congestion control, in cc/ or in the kernel
     name: String,
     /// Print JSON and nothing else
@@ -24,7 +24,7 @@ pub struct Show {
 }
 
 impl Show {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let control = self.place.control(&self.name)?;
         let name = self.place.kernel_name(&self.name);
         let failed = |error: PinError| self.place.failure(&name, &error);
@@ -90,14 +90,8 @@ fn table(control: &Control, now: Option<&Parameters>) -> String {
     if control.parameters().is_empty() {
         return "It has no parameters.".to_owned();
     }
-    let mut table = Table::new()
-        .words("parameter")
-        .numbers("now")
-        .numbers("default")
-        .words("unit")
-        .numbers("least")
-        .numbers("greatest")
-        .words("description");
+    let mut table =
+        Table::new("parameter | >now | >default | unit | >least | >greatest | description");
     for p in control.parameters() {
         let value = now.and_then(|now| now.get(p.name()).ok());
         table.row([

@@ -15,7 +15,7 @@ use crate::output;
 Examples:
   fairwind cc unload sfsack
   fairwind cc unload --all")]
-pub struct Unload {
+pub(crate) struct Unload {
     /// Names of congestion controls, in cc/ or in the kernel
     #[arg(value_name = "NAME", required_unless_present = "all")]
     names: Vec<String>,
@@ -27,7 +27,7 @@ pub struct Unload {
 }
 
 impl Unload {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let pins = self.place.pins();
         let names: Vec<String> = if self.all {
             let all = pins.all().map_err(Failure::work)?;

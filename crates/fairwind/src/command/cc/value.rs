@@ -6,7 +6,7 @@ use fairwind_scenario::units_text::{self, Amount};
 use crate::failure::Failure;
 
 /// Splits `tau=50ms`.
-pub fn assignment(text: &str) -> Result<(String, String), String> {
+pub(crate) fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => {
             Ok((name.to_owned(), value.to_owned()))
@@ -17,7 +17,7 @@ pub fn assignment(text: &str) -> Result<(String, String), String> {
 
 /// The value in the parameter's own unit. Whether the control has the parameter, and the value is in range,
 /// is checked when it is set.
-pub fn number(control: &Control, name: &str, text: &str) -> Result<i64, Failure> {
+pub(crate) fn number(control: &Control, name: &str, text: &str) -> Result<i64, Failure> {
     let mut parameters = control.parameters().iter();
     let unit = parameters.find(|p| p.name() == name).map(|p| p.unit());
     in_unit(unit.unwrap_or("1"), text).ok_or_else(|| {

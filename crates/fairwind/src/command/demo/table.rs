@@ -6,16 +6,11 @@ use fairwind_study::demo::table::rows;
 use crate::table::Table;
 
 /// The table as text.
-pub fn text(outcomes: &Outcomes) -> String {
-    let mut table = Table::new()
-        .words("transfer")
-        .numbers("Mbit/s")
-        .numbers("took s")
-        .numbers("others lost %")
-        .numbers("others lost MB")
-        .numbers("sent again")
-        .numbers("changes")
-        .words("checksum");
+pub(crate) fn text(outcomes: &Outcomes) -> String {
+    let mut table = Table::new(
+        "transfer | >Mbit/s | >took s | >others lost % | >others lost MB | \
+             >sent again | >changes | checksum",
+    );
     let dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in rows(outcomes) {
         table.row([

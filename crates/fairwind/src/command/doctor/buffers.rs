@@ -9,7 +9,7 @@
 use fairwind_kernel::NET_ADMIN;
 
 use super::Goal;
-use super::check::Finding;
+use super::check::{Finding, switch};
 use super::facts::Facts;
 
 /// One direction's buffer.
@@ -45,35 +45,32 @@ fn sides(facts: &Facts) -> [Side; 2] {
 }
 
 /// Whether the kernel's autotuning fills the path.
-pub fn autotuned(facts: &Facts, goal: Goal) -> Vec<Finding> {
+pub(crate) fn autotuned(facts: &Facts, goal: Goal) -> Vec<Finding> {
     let needed = goal.product().saturating_mul(2);
     let mut findings: Vec<Finding> = sides(facts)
         .iter()
         .map(|side| {
             let found = format!("autotuned to {}", mib(side.adapted / 2));
-            match side.adapted >= needed {
-                true => Finding::fine(side.what, found),
-                false => Finding::limited(
-                    side.what,
-                    format!("{found}, the path holds {}", mib(goal.product())),
-                    format!("sysctl -w {}='{} {needed}'", side.setting, side.first),
-                ),
-            }
+            let lacking = format!("{found}, the path holds {}", mib(goal.product()));
+            Finding::fine(side.what, found).or_limited(
+                side.adapted >= needed,
+                lacking,
+                format!("sysctl -w {}='{} {needed}'", side.setting, side.first),
+            )
         })
         .collect();
-    findings.push(match facts.autotuning {
-        true => Finding::fine("autotuning", "on"),
-        false => Finding::limited(
-            "autotuning",
-            "off: receive buffers stay as they begin",
-            "sysctl -w net.ipv4.tcp_moderate_rcvbuf=1",
-        ),
-    });
+    let cost = "receive buffers stay as they begin";
+    findings.push(switch(
+        "autotuning",
+        facts.autotuning,
+        cost,
+        "tcp_moderate_rcvbuf",
+    ));
     findings
 }
 
 /// Whether a program that sizes buffers itself fills the path.
-pub fn sized(facts: &Facts, goal: Goal) -> Vec<Finding> {
+pub(crate) fn sized(facts: &Facts, goal: Goal) -> Vec<Finding> {
     let needed = goal.product().saturating_mul(2);
     let findings = sides(facts).map(|side| {
         if facts.has(NET_ADMIN) {

@@ -7,7 +7,7 @@ use super::facts::{BPF_FILE_SYSTEM, Facts};
 
 /// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub(crate) enum State {
     /// All that is needed is there.
     Fine,
     /// It works, with limits.
@@ -18,7 +18,7 @@ pub enum State {
 
 impl State {
     /// Its name in JSON.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Fine => "fine",
             Self::Limited => "limited",
@@ -37,7 +37,7 @@ impl State {
 
 /// The outcome of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// What was checked.
     pub what: &'static str,
     /// Whether it is enough.
@@ -50,7 +50,7 @@ pub struct Finding {
 
 impl Finding {
     /// Nothing needs fixing.
-    pub fn fine(what: &'static str, found: impl Into<String>) -> Self {
+    pub(crate) fn fine(what: &'static str, found: impl Into<String>) -> Self {
         Self {
             what,
             state: State::Fine,
@@ -60,7 +60,11 @@ impl Finding {
     }
 
     /// It works, with limits.
-    pub fn limited(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn limited(
+        what: &'static str,
+        found: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
         Self {
             what,
             state: State::Limited,
@@ -70,10 +74,37 @@ impl Finding {
     }
 
     /// It does not work.
-    pub fn missing(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn missing(
+        what: &'static str,
+        found: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
         Self {
             state: State::Missing,
             ..Self::limited(what, found, fix)
+        }
+    }
+
+    /// This if it is so, or else limited.
+    pub(crate) fn or_limited(
+        self,
+        is_so: bool,
+        found: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        if is_so {
+            self
+        } else {
+            Self::limited(self.what, found, fix)
+        }
+    }
+
+    /// This if it is so, or else missing.
+    fn or_missing(self, is_so: bool, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        if is_so {
+            self
+        } else {
+            Self::missing(self.what, found, fix)
         }
     }
 
@@ -95,7 +126,7 @@ impl Finding {
 }
 
 /// Checks that the kernel is at least version `least`.
-pub fn kernel(facts: &Facts, least: (u32, u32)) -> Finding {
+pub(crate) fn kernel(facts: &Facts, least: (u32, u32)) -> Finding {
     let what = "kernel";
     let (major, minor) = least;
     match version(&facts.release) {
@@ -112,27 +143,24 @@ pub fn kernel(facts: &Facts, least: (u32, u32)) -> Finding {
 }
 
 /// Checks for the kernel's description of its own types.
-pub fn btf(facts: &Facts) -> Finding {
-    match facts.btf {
-        true => Finding::fine("BTF", "/sys/kernel/btf/vmlinux"),
-        false => Finding::missing(
-            "BTF",
-            "no /sys/kernel/btf/vmlinux: built without CONFIG_DEBUG_INFO_BTF",
-            "apt install linux-image-amd64",
-        ),
-    }
+pub(crate) fn btf(facts: &Facts) -> Finding {
+    Finding::fine("BTF", "/sys/kernel/btf/vmlinux").or_missing(
+        facts.btf,
+        "no /sys/kernel/btf/vmlinux: built without CONFIG_DEBUG_INFO_BTF",
+        "apt install linux-image-amd64",
+    )
 }
 
 /// Checks that eBPF programs may be loaded. `CAP_SYS_ADMIN` includes the capabilities for that.
-pub fn ebpf_capabilities(facts: &Facts) -> Finding {
-    match facts.has(SYS_ADMIN) {
-        true => Finding::fine("capabilities", "CAP_SYS_ADMIN"),
-        false => capabilities(facts, &[NET_ADMIN, PERFMON, BPF]),
+pub(crate) fn ebpf_capabilities(facts: &Facts) -> Finding {
+    if facts.has(SYS_ADMIN) {
+        return Finding::fine("capabilities", "CAP_SYS_ADMIN");
     }
+    capabilities(facts, &[NET_ADMIN, PERFMON, BPF])
 }
 
 /// Checks that namespaces and devices may be created.
-pub fn lab_capabilities(facts: &Facts) -> Finding {
+pub(crate) fn lab_capabilities(facts: &Facts) -> Finding {
     capabilities(facts, &[NET_ADMIN, SYS_ADMIN])
 }
 
@@ -149,15 +177,12 @@ fn capabilities(facts: &Facts, needed: &[fairwind_kernel::Capability]) -> Findin
 }
 
 /// Checks that TUN devices can be created.
-pub fn tun(facts: &Facts) -> Finding {
-    match facts.tun {
-        true => Finding::fine("TUN", "/dev/net/tun"),
-        false => Finding::missing("TUN", "no /dev/net/tun", "modprobe tun"),
-    }
+pub(crate) fn tun(facts: &Facts) -> Finding {
+    Finding::fine("TUN", "/dev/net/tun").or_missing(facts.tun, "no /dev/net/tun", "modprobe tun")
 }
 
 /// Checks that a program runs in a host of the lab.
-pub fn lab_trial(facts: &Facts) -> Finding {
+pub(crate) fn lab_trial(facts: &Facts) -> Finding {
     match &facts.lab_refused {
         None => Finding::fine("a trial", "nothing refused"),
         Some(refused) => Finding::missing("a trial", refused, "fairwind sim run"),
@@ -165,31 +190,25 @@ pub fn lab_trial(facts: &Facts) -> Finding {
 }
 
 /// Checks that congestion controls can be pinned.
-pub fn bpf_file_system(facts: &Facts) -> Finding {
-    match facts.bpf_file_system {
-        true => Finding::fine("BPF file system", BPF_FILE_SYSTEM),
-        false => Finding::missing(
-            "BPF file system",
-            format!("not mounted at {BPF_FILE_SYSTEM}"),
-            format!("mount -t bpf bpf {BPF_FILE_SYSTEM}"),
-        ),
-    }
+pub(crate) fn bpf_file_system(facts: &Facts) -> Finding {
+    Finding::fine("BPF file system", BPF_FILE_SYSTEM).or_missing(
+        facts.bpf_file_system,
+        format!("not mounted at {BPF_FILE_SYSTEM}"),
+        format!("mount -t bpf bpf {BPF_FILE_SYSTEM}"),
+    )
 }
 
 /// Checks that traces can be limited to the programs of a cgroup.
-pub fn cgroup(facts: &Facts) -> Finding {
-    match facts.cgroup {
-        true => Finding::fine("cgroup", "version 2"),
-        false => Finding::limited(
-            "cgroup",
-            "version 2 is not mounted: no trace of one cgroup alone",
-            "mount -t cgroup2 none /sys/fs/cgroup",
-        ),
-    }
+pub(crate) fn cgroup(facts: &Facts) -> Finding {
+    Finding::fine("cgroup", "version 2").or_limited(
+        facts.cgroup,
+        "version 2 is not mounted: no trace of one cgroup alone",
+        "mount -t cgroup2 none /sys/fs/cgroup",
+    )
 }
 
 /// Lists fairwind's congestion controls in the kernel. Having none is no shortcoming.
-pub fn loaded(facts: &Facts) -> Finding {
+pub(crate) fn loaded(facts: &Facts) -> Finding {
     let names = facts.available.iter().map(String::as_str);
     let ours: Vec<&str> = names.filter(|name| name.starts_with("fw_")).collect();
     match ours.as_slice() {
@@ -201,56 +220,46 @@ pub fn loaded(facts: &Facts) -> Finding {
 const NOCC: &str = "fw_nocc";
 
 /// Checks that nocc is in the kernel, or that this process may load it.
-pub fn nocc_loaded(facts: &Facts) -> Finding {
-    match facts.available.iter().any(|name| name == NOCC) {
-        true => Finding::fine(NOCC, "loaded"),
-        false => {
-            let load = "fairwind cc load nocc --allow-nocc";
-            match ebpf_capabilities(facts).state {
-                State::Missing => Finding::missing(NOCC, "not loaded", load),
-                _ => Finding::limited(NOCC, "not loaded yet", load),
-            }
-        }
+pub(crate) fn nocc_loaded(facts: &Facts) -> Finding {
+    let load = "fairwind cc load nocc --allow-nocc";
+    if facts.available.iter().any(|name| name == NOCC) {
+        return Finding::fine(NOCC, "loaded");
+    }
+    match ebpf_capabilities(facts).state {
+        State::Missing => Finding::missing(NOCC, "not loaded", load),
+        _ => Finding::limited(NOCC, "not loaded yet", load),
     }
 }
 
 /// Checks that this process may use nocc.
-pub fn nocc_allowed(facts: &Facts) -> Finding {
+pub(crate) fn nocc_allowed(facts: &Facts) -> Finding {
     let what = "may take it";
     let setting = "net.ipv4.tcp_allowed_congestion_control";
     if facts.has(NET_ADMIN) {
         return Finding::fine(what, "CAP_NET_ADMIN");
     }
-    match facts.allowed.iter().any(|name| name == NOCC) {
-        true => Finding::fine(what, setting),
-        false => Finding::missing(
-            what,
-            format!("neither CAP_NET_ADMIN nor in {setting}"),
-            format!("sysctl -w {setting}='{} {NOCC}'", facts.allowed.join(" ")),
-        ),
-    }
+    Finding::fine(what, setting).or_missing(
+        facts.allowed.iter().any(|name| name == NOCC),
+        format!("neither CAP_NET_ADMIN nor in {setting}"),
+        format!("sysctl -w {setting}='{} {NOCC}'", facts.allowed.join(" ")),
+    )
 }
 
 /// Checks that the default port of FTP can be opened.
-pub fn port_21(facts: &Facts) -> Finding {
-    match facts.has(NET_BIND_SERVICE) || facts.first_port <= 21 {
-        true => Finding::fine("port 21", "can be had"),
-        false => Finding::limited(
-            "port 21",
-            format!(
-                "ports below {} are for CAP_NET_BIND_SERVICE",
-                facts.first_port
-            ),
-            "sysctl -w net.ipv4.ip_unprivileged_port_start=21",
-        ),
-    }
+pub(crate) fn port_21(facts: &Facts) -> Finding {
+    let first = facts.first_port;
+    Finding::fine("port 21", "can be had").or_limited(
+        facts.has(NET_BIND_SERVICE) || first <= 21,
+        format!("ports below {first} are for CAP_NET_BIND_SERVICE"),
+        "sysctl -w net.ipv4.ip_unprivileged_port_start=21",
+    )
 }
 
 /// File descriptors of a thousand sessions with a transfer each.
 const FILES: u64 = 4096;
 
 /// Checks that there are file descriptors for a thousand sessions.
-pub fn files(facts: &Facts) -> Finding {
+pub(crate) fn files(facts: &Facts) -> Finding {
     match facts.files {
         files if files < FILES => Finding::limited(
             "open files",
@@ -262,7 +271,7 @@ pub fn files(facts: &Facts) -> Finding {
 }
 
 /// Checks that ICMP echo requests may be sent.
-pub fn echo(facts: &Facts) -> Finding {
+pub(crate) fn echo(facts: &Facts) -> Finding {
     match (facts.ping, facts.has(NET_RAW)) {
         (true, _) => Finding::fine("ICMP echo", "net.ipv4.ping_group_range"),
         (false, true) => Finding::fine("ICMP echo", "CAP_NET_RAW"),
@@ -275,39 +284,35 @@ pub fn echo(facts: &Facts) -> Finding {
 }
 
 /// Checks window scaling (RFC 7323, section 2).
-pub fn window_scaling(facts: &Facts) -> Finding {
-    match facts.window_scaling {
-        true => Finding::fine("window scaling", "on"),
-        false => Finding::limited(
-            "window scaling",
-            "off: no window above 64 KiB",
-            "sysctl -w net.ipv4.tcp_window_scaling=1",
-        ),
-    }
+pub(crate) fn window_scaling(facts: &Facts) -> Finding {
+    let cost = "no window above 64 KiB";
+    switch(
+        "window scaling",
+        facts.window_scaling,
+        cost,
+        "tcp_window_scaling",
+    )
 }
 
 /// Checks timestamps (RFC 7323, section 3).
-pub fn timestamps(facts: &Facts) -> Finding {
-    match facts.timestamps {
-        true => Finding::fine("timestamps", "on"),
-        false => Finding::limited(
-            "timestamps",
-            "off: old segments may pass for new ones above 1 Gbit/s",
-            "sysctl -w net.ipv4.tcp_timestamps=1",
-        ),
-    }
+pub(crate) fn timestamps(facts: &Facts) -> Finding {
+    let cost = "old segments may pass for new ones above 1 Gbit/s";
+    switch("timestamps", facts.timestamps, cost, "tcp_timestamps")
 }
 
 /// Checks selective acknowledgements (RFC 2018).
-pub fn sack(facts: &Facts) -> Finding {
-    match facts.sack {
-        true => Finding::fine("SACK", "on"),
-        false => Finding::limited(
-            "SACK",
-            "off: one loss is repaired a round trip",
-            "sysctl -w net.ipv4.tcp_sack=1",
-        ),
-    }
+pub(crate) fn sack(facts: &Facts) -> Finding {
+    let cost = "one loss is repaired a round trip";
+    switch("SACK", facts.sack, cost, "tcp_sack")
+}
+
+/// Checks that a setting of TCP is on, and says what it costs if it is off.
+pub(crate) fn switch(what: &'static str, is_on: bool, cost: &str, setting: &str) -> Finding {
+    Finding::fine(what, "on").or_limited(
+        is_on,
+        format!("off: {cost}"),
+        format!("sysctl -w net.ipv4.{setting}=1"),
+    )
 }
 
 #[cfg(test)]

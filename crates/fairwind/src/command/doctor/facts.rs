@@ -10,7 +10,7 @@ use fairwind_kernel::{
 use fairwind_lab::privilege;
 
 /// Where the BPF file system is mounted by convention.
-pub const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";
+pub(crate) const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";
 
 /// The capabilities that some part of fairwind needs.
 const NEEDED_CAPABILITIES: [Capability; 6] = [
@@ -24,7 +24,7 @@ const NEEDED_CAPABILITIES: [Capability; 6] = [
 
 /// All that the checks need. What the kernel does not report is assumed to be the default.
 #[derive(Debug, Clone)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// `uname -r`
     pub release: String,
     /// Whether the kernel describes its own types.
@@ -65,14 +65,14 @@ pub struct Facts {
 
 /// Bytes of receive and send buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sides {
+pub(crate) struct Sides {
     pub receive: u64,
     pub send: u64,
 }
 
 impl Facts {
     /// Gathers the facts of this host, for this process.
-    pub fn gather() -> Self {
+    pub(crate) fn gather() -> Self {
         Self {
             release: release(),
             btf: has_btf(),
@@ -105,7 +105,7 @@ impl Facts {
     }
 
     /// Whether this process has the capability.
-    pub fn has(&self, capability: Capability) -> bool {
+    pub(crate) fn has(&self, capability: Capability) -> bool {
         !self.lacking.contains(&capability.name)
     }
 }
@@ -162,7 +162,7 @@ fn groups(status: &str) -> impl Iterator<Item = u64> {
 #[cfg(test)]
 impl Facts {
     /// A host that can do everything.
-    pub fn fit() -> Self {
+    pub(crate) fn fit() -> Self {
         let much = Sides {
             receive: 64 << 20,
             send: 64 << 20,
@@ -190,7 +190,7 @@ impl Facts {
     }
 
     /// A host that can do next to nothing.
-    pub fn unfit() -> Self {
+    pub(crate) fn unfit() -> Self {
         let little = Sides {
             receive: 212_992,
             send: 212_992,

@@ -9,7 +9,7 @@ use super::facts::Facts;
 
 /// What is to work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// fairwind sim
     Simulator,
     /// fairwind lab
@@ -33,34 +33,10 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::Simulator,
-        Self::Lab,
-        Self::Trace,
-        Self::Controls,
-        Self::Nocc,
-        Self::Serve,
-        Self::Client,
-        Self::Drs,
-        Self::Advisor,
-        Self::Demo,
-    ];
-
     /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Simulator => "simulator",
-            Self::Lab => "lab",
-            Self::Trace => "trace",
-            Self::Controls => "controls",
-            Self::Nocc => "nocc",
-            Self::Serve => "serve",
-            Self::Client => "client",
-            Self::Drs => "drs",
-            Self::Advisor => "advisor",
-            Self::Demo => "demo",
-        }
+    pub(crate) fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.expect("none is hidden").get_name().to_owned()
     }
 
     /// The findings about all that it requires.

@@ -1,17 +1,15 @@
 //! `fairwind history generate`: makes up a plausible history.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use fairwind_advice::{Curve, Sample};
 use fairwind_advisor::Clock;
 use fairwind_advisor::host::HostPattern;
-use fairwind_advisor::local::Local;
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 
 use super::import::{summary, tell_if_no_host_leads_to};
-use crate::command::advisor::failure;
+use crate::command::advisor::State;
 use crate::failure::Failure;
 use crate::output;
 
@@ -24,7 +22,7 @@ use crate::output;
 Examples:
   fairwind history generate --path lab --host 10.0.0.0/8 --weeks 9 --until 2026-03-02T14:00:00Z
   fairwind history generate --capacity 100 --quiet 20 --busy 70 --csv > curve.csv")]
-pub struct Generate {
+pub(crate) struct Generate {
     /// Path, which is declared if it is new; required without --csv
     #[arg(long, value_name = "NAME", required_unless_present = "csv")]
     path: Option<String>,
@@ -67,45 +65,36 @@ pub struct Generate {
     /// Print CSV and write no history; not with --path, --host, --hop and --state
     #[arg(long, conflicts_with_all = ["path", "host", "hop", "state"])]
     csv: bool,
-    /// State directory of the advisor [default: as for `fairwind advisor`]
-    #[arg(long, value_name = "DIR")]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: State,
 }
 
 impl Generate {
-    pub fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
         let until = self.until.unwrap_or_else(Timestamp::now);
         let samples = self.samples(until)?;
         let Some(name) = &self.path else {
-            let lines = samples
-                .iter()
-                .map(|s| format!("{},{:.3}\n", s.time, s.available_mbps));
-            let text: String = lines.collect();
+            let line = |s: &Sample| format!("{},{:.3}\n", s.time, s.available_mbps);
+            let text: String = samples.iter().map(line).collect();
             return Ok(output::line(&format!("time,available_mbps\n{text}"))?);
         };
         // A history for the lab's clock may lie in this machine's future.
         let clock = Clock::new(Some(until), 1.0);
-        let local = Local::open(self.state.as_deref(), clock).map_err(failure)?;
-        let path = local.path_to(name, &self.host).map_err(failure)?;
-        let answer = local
-            .fill(&path, self.hop.as_deref(), samples)
-            .map_err(failure)?;
+        let local = self.state.open(clock)?;
+        let path = local.path_to(name, &self.host)?;
+        let answer = local.fill(&path, self.hop.as_deref(), samples);
+        let answer = answer?;
         output::line(&summary(&answer))?;
-        tell_if_no_host_leads_to(&path, self.state.as_deref());
+        tell_if_no_host_leads_to(&path, self.state.folder());
         Ok(())
     }
 
     fn samples(&self, until: Timestamp) -> Result<Vec<Sample>, Failure> {
-        let numbers = [
-            self.capacity,
-            self.quiet,
-            self.busy,
-            self.weekend,
-            self.noise,
-        ];
-        if numbers
+        let (capacity, noise) = (self.capacity, self.noise);
+        let numbers = [capacity, self.quiet, self.busy, self.weekend, noise];
+        if !numbers
             .iter()
-            .any(|number| !(number.is_finite() && *number >= 0.0))
+            .all(|number| (0.0..=f64::MAX).contains(number))
         {
             return Err(Failure::input("rates are numbers that are not negative"));
         }
@@ -115,14 +104,11 @@ impl Generate {
             seed: self.seed,
             step: Duration::from_secs(self.interval.into()),
             time_zone: TimeZone::get(&self.time_zone).map_err(Failure::input)?,
-            capacity_mbps: self.capacity,
-            day: vec![
-                (4.0, self.capacity - self.quiet),
-                (15.0, self.capacity - self.busy),
-            ],
+            capacity_mbps: capacity,
+            day: vec![(4.0, capacity - self.quiet), (15.0, capacity - self.busy)],
             weekend_mbps: self.weekend,
             days_mbps: 0.0,
-            slow_mbps: self.noise,
+            slow_mbps: noise,
             fast_mbps: 0.0,
             ..Curve::default()
         };

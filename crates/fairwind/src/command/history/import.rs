@@ -8,10 +8,9 @@ use clap::Args;
 use fairwind_advisor::Clock;
 use fairwind_advisor::host::HostPattern;
 use fairwind_advisor::import::{ImportOptions, read};
-use fairwind_advisor::local::Local;
 use fairwind_advisor::service::{KnownPath, SamplesAnswer};
 
-use crate::command::advisor::failure;
+use crate::command::advisor::State;
 use crate::failure::Failure;
 use crate::{output, shell};
 
@@ -25,7 +24,7 @@ use crate::{output, shell};
 Examples:
   fairwind history import available.csv --path b --host b.example.org
   fairwind history import ifHCInOctets.csv --path argonne --hop gateway --capacity 155")]
-pub struct Import {
+pub(crate) struct Import {
     /// Recording; - for standard input
     file: PathBuf,
     /// Path, which is declared if it is new
@@ -43,44 +42,40 @@ pub struct Import {
     /// Width of a counter, 32 or 64 [default: 64 if a value needs it, otherwise 32]
     #[arg(long, value_name = "BITS")]
     counter_bits: Option<u32>,
-    /// State directory of the advisor [default: as for `fairwind advisor`]
-    #[arg(long, value_name = "DIR")]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: State,
 }
 
 impl Import {
-    pub fn run(&self) -> Result<(), Failure> {
-        let wrong = |error: String| Failure::input(format!("{}: {error}", self.file.display()));
-        let file: Box<dyn Read> = match self.file.as_os_str() == "-" {
-            true => Box::new(io::stdin().lock()),
-            false => Box::new(File::open(&self.file).map_err(|error| wrong(error.to_string()))?),
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let file: Box<dyn Read> = if self.file.as_os_str() == "-" {
+            Box::new(io::stdin().lock())
+        } else {
+            Box::new(File::open(&self.file).map_err(Failure::no_input(&self.file))?)
         };
         let options = ImportOptions {
             capacity_mbps: self.capacity,
             counter_bits: self.counter_bits,
         };
-        let recording = read(file, &options).map_err(|error| wrong(error.to_string()))?;
-        let local = Local::open(self.state.as_deref(), Clock::System).map_err(failure)?;
-        let path = local.path_to(&self.path, &self.host).map_err(failure)?;
-        let answer = local
-            .fill(&path, self.hop.as_deref(), recording.samples)
-            .map_err(failure)?;
+        let recording = read(file, &options).map_err(Failure::no_input(&self.file))?;
+        let local = self.state.open(Clock::System)?;
+        let path = local.path_to(&self.path, &self.host)?;
+        let answer = local.fill(&path, self.hop.as_deref(), recording.samples);
+        let answer = answer?;
         let mut text = summary(&answer);
         if recording.resets > 0 {
-            text += &format!(
-                "\n{} intervals in which the counter began anew",
-                recording.resets
-            );
+            let resets = recording.resets;
+            text += &format!("\n{resets} intervals in which the counter began anew");
         }
         output::line(&text)?;
-        tell_if_no_host_leads_to(&path, self.state.as_deref());
+        tell_if_no_host_leads_to(&path, self.state.folder());
         Ok(())
     }
 }
 
 /// Warns that nobody is advised from a path without hosts, and prints the command that adds some, in the same
 /// state directory.
-pub fn tell_if_no_host_leads_to(path: &KnownPath, state: Option<&Path>) {
+pub(crate) fn tell_if_no_host_leads_to(path: &KnownPath, state: Option<&Path>) {
     let config = path.config();
     if config.hosts.is_empty() {
         let name = &config.name;
@@ -95,7 +90,7 @@ pub fn tell_if_no_host_leads_to(path: &KnownPath, state: Option<&Path>) {
 }
 
 /// How many samples were accepted, and how many refused for which reason.
-pub fn summary(answer: &SamplesAnswer) -> String {
+pub(crate) fn summary(answer: &SamplesAnswer) -> String {
     let refused = &answer.refused;
     let mut text = format!("{} samples imported", answer.accepted);
     for (number, why) in [

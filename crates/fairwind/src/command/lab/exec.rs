@@ -9,12 +9,14 @@ use fairwind_cc::native;
 use fairwind_lab::congestion_control::Control;
 use fairwind_lab::emulator::Statistics;
 use fairwind_lab::exec::{ExecConfig, Peer};
+use fairwind_lab::host::Offload;
 use fairwind_path::pipe::PipeConfig;
 use serde_json::{Value, json};
 
-use super::{Offloads, path, traced};
+use super::{OFFLOADS, path, traced};
 use crate::command::cc::value;
 use crate::failure::Failure;
+use crate::words::one_of;
 
 /// Run a command behind an emulated path
 ///
@@ -46,7 +48,7 @@ With --host:
     iptables -t nat -A POSTROUTING -s 10.77.0.0/16 ! -o fw+ -j MASQUERADE
     iptables -t nat -D POSTROUTING -s 10.77.0.0/16 ! -o fw+ -j MASQUERADE
     sysctl -w net.ipv4.ip_forward=0")]
-pub struct Exec {
+pub(crate) struct Exec {
     #[command(flatten)]
     path: path::PathOptions,
     /// Congestion control of all connections of both hosts: one of the kernel's, or one of `fairwind cc list`,
@@ -61,8 +63,8 @@ pub struct Exec {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// What the hosts leave to their network devices
-    #[arg(long, value_enum, value_name = "MODE", default_value_t = Offloads::Send)]
-    offload: Offloads,
+    #[arg(long, value_name = "MODE", value_parser = one_of(OFFLOADS), default_value = "send")]
+    offload: Offload,
     /// Command line to run in the peer's shell; the command starts when something listens there, and fails if
     /// nothing does within 30 s
     #[arg(long, value_name = "COMMAND LINE")]
@@ -81,17 +83,18 @@ pub struct Exec {
 }
 
 impl Exec {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let control = self.control()?;
         let mut config = ExecConfig {
             congestion_control: control,
-            offload: self.offload.into(),
+            offload: self.offload,
             seed: self.seed,
-            peer: match self.host {
-                true => Peer::Machine,
-                false => Peer::Host {
+            peer: if self.host {
+                Peer::Machine
+            } else {
+                Peer::Host {
                     server: self.server,
-                },
+                }
             },
             ..ExecConfig::new(PipeConfig::default(), self.command)
         };
@@ -102,8 +105,7 @@ impl Exec {
         }
         if let Some(file) = self.statistics {
             let text = format!("{:#}\n", statistics_json(&outcome.statistics));
-            fs::write(&file, text)
-                .map_err(|error| Failure::work(format!("{}: {error}", file.display())))?;
+            fs::write(&file, text).map_err(Failure::at(&file))?;
         }
         match outcome.exit_code {
             0 => Ok(()),

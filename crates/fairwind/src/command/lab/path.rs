@@ -12,7 +12,7 @@ use crate::failure::Failure;
 
 /// What the path is like; both directions are alike where `reverse` says nothing.
 #[derive(Args)]
-pub struct PathOptions {
+pub(crate) struct PathOptions {
     /// Bandwidth of each direction; counts IP packets with their headers, as in the simulator [default:
     /// unlimited]
     #[arg(long, value_name = "RATE")]
@@ -43,7 +43,7 @@ pub struct PathOptions {
 
 impl PathOptions {
     /// Sets the path in the configuration.
-    pub fn apply(&self, config: &mut ExecConfig) -> Result<(), Failure> {
+    pub(crate) fn apply(&self, config: &mut ExecConfig) -> Result<(), Failure> {
         let link = self.link()?;
         config.there = pipes::pipe(&link.forward);
         config.back = pipes::pipe(&link.reverse);

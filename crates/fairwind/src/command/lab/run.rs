@@ -2,10 +2,12 @@
 
 use clap::Args;
 use fairwind_experiment::engine::lab::Lab;
+use fairwind_lab::host::Offload;
 
-use super::Offloads;
+use super::OFFLOADS;
 use crate::command::execution::Execution;
 use crate::failure::Failure;
+use crate::words::one_of;
 
 /// Run an experiment file on this machine's kernel and write a result folder
 #[derive(Args)]
@@ -26,21 +28,21 @@ Examples:
   fairwind lab run experiment.toml --offload none
   fairwind sim run experiment.toml --out sim && fairwind lab run experiment.toml --out lab &&
       fairwind compare sim lab")]
-pub struct Run {
+pub(crate) struct Run {
     #[command(flatten)]
     execution: Execution,
     /// What the hosts leave to their network devices
-    #[arg(long, value_enum, value_name = "MODE", default_value_t = Offloads::Send)]
-    offload: Offloads,
+    #[arg(long, value_name = "MODE", value_parser = one_of(OFFLOADS), default_value = "send")]
+    offload: Offload,
     /// Run the congestion controls of `fairwind cc list` even where the kernel has one of the same name
     #[arg(long)]
     own_controls: bool,
 }
 
 impl Run {
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let lab = Lab {
-            offload: self.offload.into(),
+            offload: self.offload,
             own_controls: self.own_controls,
         };
         self.execution.run(&lab, None)

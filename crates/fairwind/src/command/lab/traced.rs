@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::Args;
 use fairwind_cc::native;
-use fairwind_lab::LabError;
 use fairwind_lab::congestion_control::Control;
 use fairwind_lab::exec::{self, ExecConfig, ExecOutcome};
 use fairwind_lab::host::Host;
@@ -19,7 +18,7 @@ use crate::failure::Failure;
 
 /// What of the connections is kept.
 #[derive(Args)]
-pub struct Traced {
+pub(crate) struct Traced {
     /// Write the instruments of all connections behind the path into this folder, new or empty
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
@@ -28,24 +27,14 @@ pub struct Traced {
     trace_interval: Option<Duration>,
 }
 
-/// A failure of the lab or of the trace.
-struct Failed(Failure);
-
-impl From<LabError> for Failed {
-    fn from(error: LabError) -> Failed {
-        Failed(super::failure(error))
-    }
-}
-
 impl Traced {
     /// Runs the command, traced on request.
-    pub fn run(&self, config: &ExecConfig) -> Result<ExecOutcome, Failure> {
+    pub(crate) fn run(&self, config: &ExecConfig) -> Result<ExecOutcome, Failure> {
         let Some(folder) = &self.trace else {
-            return exec::run(config).map_err(super::failure);
+            return Ok(exec::run(config)?);
         };
-        let begin = |hosts: &[Host]| self.begin(config, hosts, folder.clone()).map_err(Failed);
-        let ran = exec::run_with(config, begin).map_err(|Failed(failure)| failure);
-        let (outcome, background) = ran?;
+        let begin = |hosts: &[Host]| self.begin(config, hosts, folder.clone());
+        let (outcome, background) = exec::run_with(config, begin)?;
         let (index, failed) = background.finish().map_err(Failure::work)?;
         for error in failed {
             eprintln!("error: {error}");
@@ -92,6 +81,6 @@ impl Traced {
             columns: trace::columns(&[], control_state)?,
             limits: Limits::default(),
         };
-        plan.in_background().map_err(trace::plan_failure)
+        Ok(plan.in_background()?)
     }
 }

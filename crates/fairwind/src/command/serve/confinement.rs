@@ -15,7 +15,7 @@ const NEWEST: ABI = ABI::V6;
 
 /// What may be done below a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub(crate) enum Reach {
     /// Read files and list directories.
     Read,
     /// Read, write, create, rename and remove files and directories; rename and remove links. Nothing is
@@ -52,14 +52,14 @@ impl Reach {
 
 /// A prepared confinement, made while all paths can still be opened.
 #[derive(Debug)]
-pub struct Confinement(Option<RulesetCreated>);
+pub(crate) struct Confinement(Option<RulesetCreated>);
 
 impl Confinement {
     /// Prepares a confinement to these paths; paths that cannot be opened are left out.
     ///
     /// # Errors
     /// Fails if the kernel rejects the rule set or a rule.
-    pub fn prepare(paths: &[(PathBuf, Reach)]) -> Result<Self, RulesetError> {
+    pub(crate) fn prepare(paths: &[(PathBuf, Reach)]) -> Result<Self, RulesetError> {
         let least = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(LEAST));
@@ -74,9 +74,10 @@ impl Confinement {
             let Ok(open) = PathFd::new(path) else {
                 continue;
             };
-            let rights = match path.is_dir() {
-                true => reach.rights(),
-                false => reach.rights() & AccessFs::from_file(NEWEST),
+            let rights = if path.is_dir() {
+                reach.rights()
+            } else {
+                reach.rights() & AccessFs::from_file(NEWEST)
             };
             rules = rules.add_rule(PathBeneath::new(open, rights))?;
         }
@@ -87,7 +88,7 @@ impl Confinement {
     ///
     /// # Errors
     /// Fails if the kernel refuses the restriction.
-    pub fn enter(self) -> Result<bool, RulesetError> {
+    pub(crate) fn enter(self) -> Result<bool, RulesetError> {
         let Some(rules) = self.0 else {
             return Ok(false);
         };
@@ -96,12 +97,12 @@ impl Confinement {
 }
 
 /// The files that jiff reads for the time zone.
-pub fn of_local_time() -> Vec<(PathBuf, Reach)> {
+pub(crate) fn of_local_time() -> Vec<(PathBuf, Reach)> {
     read(&["/etc/localtime", "/usr/share/zoneinfo"])
 }
 
 /// The files that the C library and its plug-ins read to find the address of a host.
-pub fn of_host_names() -> Vec<(PathBuf, Reach)> {
+pub(crate) fn of_host_names() -> Vec<(PathBuf, Reach)> {
     read(&[
         "/etc",
         "/lib",
@@ -115,7 +116,7 @@ pub fn of_host_names() -> Vec<(PathBuf, Reach)> {
 }
 
 /// The limits and congestion controls of the kernel.
-pub fn of_network_settings() -> Vec<(PathBuf, Reach)> {
+pub(crate) fn of_network_settings() -> Vec<(PathBuf, Reach)> {
     read(&["/proc/sys/net"])
 }
 
@@ -137,9 +138,12 @@ mod tests {
     fn confined(to: &[(PathBuf, Reach)], act: impl FnOnce() + Send) {
         let confinement = Confinement::prepare(to).unwrap();
         std::thread::scope(|scope| {
-            let done = scope.spawn(|| match confinement.enter().unwrap() {
-                true => act(),
-                false => drop(or_skip(Err::<(), _>("this kernel has no Landlock"))),
+            let done = scope.spawn(|| {
+                if confinement.enter().unwrap() {
+                    act()
+                } else {
+                    or_skip(Err::<(), _>("this kernel has no Landlock"));
+                }
             });
             done.join().unwrap();
         });

@@ -10,7 +10,7 @@ use super::keeper::{Keeper, Use};
 
 /// Opens them with the rights of the start, which the server itself has given up.
 #[derive(Debug, Clone)]
-pub struct Files {
+pub(crate) struct Files {
     configuration: Option<PathBuf>,
     /// None if there are no such files.
     keeper: Option<Arc<Keeper>>,
@@ -22,7 +22,7 @@ impl Files {
     ///
     /// # Errors
     /// Fails if a path cannot be made absolute, or [`Keeper::start`] fails.
-    pub fn keep(config: &mut Config, file: Option<&Path>) -> io::Result<Self> {
+    pub(crate) fn keep(config: &mut Config, file: Option<&Path>) -> io::Result<Self> {
         let configuration = file.map(std::path::absolute).transpose()?;
         let mut files: Vec<(PathBuf, Use)> = Vec::new();
         for log in logs(config) {
@@ -30,9 +30,10 @@ impl Files {
             files.push((log.clone(), Use::Append));
         }
         files.extend(configuration.clone().map(|file| (file, Use::Read)));
-        let keeper = match files.is_empty() {
-            true => None,
-            false => Some(Arc::new(Keeper::start(files)?)),
+        let keeper = if files.is_empty() {
+            None
+        } else {
+            Some(Arc::new(Keeper::start(files)?))
         };
         let kept = Self {
             configuration,
@@ -46,7 +47,7 @@ impl Files {
     ///
     /// # Errors
     /// Fails if there is no working directory.
-    pub fn attach(&self, config: &mut Config) -> io::Result<()> {
+    pub(crate) fn attach(&self, config: &mut Config) -> io::Result<()> {
         for log in logs(config) {
             *log = std::path::absolute(&*log)?;
         }
@@ -61,7 +62,7 @@ impl Files {
     ///
     /// # Errors
     /// Fails if there is no configuration file, or it cannot be read.
-    pub fn configuration(&self) -> io::Result<String> {
+    pub(crate) fn configuration(&self) -> io::Result<String> {
         let (Some(path), Some(keeper)) = (&self.configuration, &self.keeper) else {
             return Err(io::ErrorKind::NotFound.into());
         };

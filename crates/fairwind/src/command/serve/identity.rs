@@ -11,7 +11,7 @@ const OVERFLOW: u32 = 65_534;
 
 /// A user with its groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// The user.
     pub uid: Uid,
     /// The group that new files belong to.
@@ -30,7 +30,7 @@ impl Identity {
     ///
     /// # Errors
     /// Fails if the user or the group does not exist, or if a user without a name comes without a group.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (user, group) = match text.split_once(':') {
             Some((user, group)) => (user, Some(group)),
             None => (text, None),
@@ -72,7 +72,7 @@ impl Identity {
     ///
     /// # Errors
     /// Fails if the directory's owner cannot be determined.
-    pub fn of_owner(directory: &Path) -> io::Result<Self> {
+    pub(crate) fn of_owner(directory: &Path) -> io::Result<Self> {
         let facts = directory.metadata()?;
         let uid = Uid::from_raw(facts.uid());
         if uid.is_root() {
@@ -118,7 +118,7 @@ impl Identity {
     }
 
     /// Whether this process has this identity; if a group was given, with no other group.
-    pub fn is_own(&self) -> bool {
+    pub(crate) fn is_own(&self) -> bool {
         self.uid == Uid::effective() && (!self.names_group || self.is_own_group())
     }
 

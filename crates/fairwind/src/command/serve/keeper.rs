@@ -26,7 +26,7 @@ use super::privileges::{keep, require_single_thread};
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
+pub(crate) enum Use {
     /// For reading.
     Read,
     /// For appending; created if it does not exist.
@@ -35,7 +35,7 @@ pub enum Use {
 
 /// The server's end of the connection to the process.
 #[derive(Debug)]
-pub struct Keeper {
+pub(crate) struct Keeper {
     files: Vec<(PathBuf, Use)>,
     line: Mutex<UnixStream>,
 }
@@ -45,7 +45,7 @@ impl Keeper {
     ///
     /// # Errors
     /// Fails if there are threads already, or if the process cannot be created.
-    pub fn start(files: Vec<(PathBuf, Use)>) -> io::Result<Self> {
+    pub(crate) fn start(files: Vec<(PathBuf, Use)>) -> io::Result<Self> {
         require_single_thread()?;
         let (line, far) = UnixStream::pair()?;
         // SAFETY: the process has a single thread, so in the child no lock is held and all memory is
@@ -67,7 +67,7 @@ impl Keeper {
     ///
     /// # Errors
     /// Fails if the file is none of those named at the start, if open(2) fails, or if the process has ended.
-    pub fn open(&self, path: &Path, purpose: Use) -> io::Result<File> {
+    pub(crate) fn open(&self, path: &Path, purpose: Use) -> io::Result<File> {
         let wanted = |(kept, to): &(PathBuf, Use)| kept == path && *to == purpose;
         let number = self.files.iter().position(wanted).ok_or_else(|| {
             io::Error::new(

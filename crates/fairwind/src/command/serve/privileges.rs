@@ -16,7 +16,7 @@ use super::identity::Identity;
 ///
 /// # Errors
 /// Fails if there are other threads, if the kernel refuses a change, or if root's rights could be regained.
-pub fn become_user(identity: &Identity, kept: CapabilitySet) -> io::Result<()> {
+pub(crate) fn become_user(identity: &Identity, kept: CapabilitySet) -> io::Result<()> {
     require_single_thread()?;
     let uid = Uid::from_raw(identity.uid.as_raw());
     let gid = Gid::from_raw(identity.gid.as_raw());
@@ -43,7 +43,7 @@ pub fn become_user(identity: &Identity, kept: CapabilitySet) -> io::Result<()> {
 ///
 /// # Errors
 /// Fails if the kernel refuses a change.
-pub fn keep(kept: CapabilitySet) -> io::Result<()> {
+pub(crate) fn keep(kept: CapabilitySet) -> io::Result<()> {
     let kept = rustix::thread::capabilities(None)?.permitted & kept;
     // Kernels before 4.3 have no ambient set.
     let _ = clear_ambient_capability_set();
@@ -71,7 +71,7 @@ fn narrow_bounding_set(kept: CapabilitySet) {
 ///
 /// # Errors
 /// Fails if the process has other threads.
-pub fn require_single_thread() -> io::Result<()> {
+pub(crate) fn require_single_thread() -> io::Result<()> {
     match std::fs::read_dir("/proc/self/task").map(Iterator::count) {
         Ok(2..) => Err(io::Error::other("there are other threads already")),
         _ => Ok(()),

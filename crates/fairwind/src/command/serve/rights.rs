@@ -16,7 +16,7 @@ use super::privileges::{become_user, keep, require_single_thread};
 use crate::failure::Failure;
 
 /// The rights that the server keeps; all others are given up as soon as its sockets and files are open.
-pub struct Rights {
+pub(crate) struct Rights {
     directory: Directory,
     /// The user that the server becomes; none if it stays who it is.
     identity: Option<Identity>,
@@ -27,7 +27,7 @@ pub struct Rights {
 
 /// What the remaining rights were chosen for: anything more takes a restart.
 #[derive(Debug)]
-pub struct Chosen {
+pub(crate) struct Chosen {
     run_as: Option<String>,
     /// Whether host names can be resolved, and certificates read.
     finds_hosts: bool,
@@ -47,7 +47,7 @@ impl Rights {
     /// # Errors
     /// Fails if the user or the directory does not exist, if a process that is not root's would have to
     /// become another user, or if the confinement cannot be prepared.
-    pub fn of(config: &Config) -> Result<Self, Failure> {
+    pub(crate) fn of(config: &Config) -> Result<Self, Failure> {
         let directory = Directory::open(config)?;
         let identity = identity(config)?;
         let mut paths = vec![(config.root.clone(), Reach::Serve)];
@@ -74,15 +74,16 @@ impl Rights {
     /// # Errors
     /// Fails if there are threads already, if the kernel refuses a change, or if the directory could not be
     /// served without the rights.
-    pub fn give_up(self) -> Result<Chosen, Failure> {
+    pub(crate) fn give_up(self) -> Result<Chosen, Failure> {
         require_single_thread().map_err(Failure::work)?;
         let before = permitted().map_err(Failure::work)?;
         match &self.identity {
             Some(identity) => {
                 // `--run-as root` is an explicit choice of root's rights to files.
-                let kept = match identity.uid.is_root() {
-                    true => CapabilitySet::all(),
-                    false => self.kept,
+                let kept = if identity.uid.is_root() {
+                    CapabilitySet::all()
+                } else {
+                    self.kept
                 };
                 become_user(identity, kept).map_err(|error| {
                     Failure::work(format!("--run-as {}: {error}", identity.name))
@@ -113,7 +114,7 @@ impl Rights {
 
 impl Chosen {
     /// Warns of what a new configuration requests but the remaining rights do not allow.
-    pub fn warn_of(&self, config: &Config) {
+    pub(crate) fn warn_of(&self, config: &Config) {
         if config.run_as != self.run_as {
             let name = |user: &Option<String>| user.clone().unwrap_or_else(|| "not set".into());
             let (stays, new) = (name(&self.run_as), name(&config.run_as));

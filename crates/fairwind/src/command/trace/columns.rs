@@ -9,7 +9,10 @@ use fairwind_trace::instrument::{INSTRUMENTS, Instrument, find};
 use crate::failure::Failure;
 
 /// These instruments, or all if none is given, and on request the state of our own congestion controls.
-pub fn columns(variables: &[&'static Instrument], control_state: bool) -> Result<Columns, Failure> {
+pub(crate) fn columns(
+    variables: &[&'static Instrument],
+    control_state: bool,
+) -> Result<Columns, Failure> {
     let mut columns = Columns::default();
     if !variables.is_empty() {
         // In the table's order, without duplicates.
@@ -36,7 +39,7 @@ fn states() -> Result<Vec<ControlState>, Failure> {
 }
 
 /// The instrument of this name, or an error with a suggestion.
-pub fn variable(name: &str) -> Result<&'static Instrument, String> {
+pub(crate) fn variable(name: &str) -> Result<&'static Instrument, String> {
     find(name).ok_or_else(|| {
         let names = INSTRUMENTS.iter().map(|instrument| instrument.name);
         match suggestion(name, names) {

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 
 /// The decoded file.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub(crate) struct Config {
     /// The folder in which each run gets its own.
     pub out: PathBuf,
     interval: Option<Duration>,
@@ -33,7 +33,7 @@ pub struct Config {
 
 impl Config {
     /// The plan of a run, still without its folder.
-    pub fn plan(&self) -> Result<Plan, Failure> {
+    pub(crate) fn plan(&self) -> Result<Plan, Failure> {
         Ok(Plan {
             options: self.options.clone(),
             interval: self.interval,
@@ -45,9 +45,8 @@ impl Config {
 }
 
 /// Reads the file.
-pub fn load(file: &Path) -> Result<Config, Failure> {
-    let text = fs::read_to_string(file)
-        .map_err(|error| Failure::input(format!("{}: {error}", file.display())))?;
+pub(crate) fn load(file: &Path) -> Result<Config, Failure> {
+    let text = fs::read_to_string(file).map_err(Failure::no_input(file))?;
     Ok(read(&file.display().to_string(), &text)?)
 }
 
@@ -58,10 +57,7 @@ fn read(name: &str, text: &str) -> Result<Config, Diagnostic> {
         Err(finding) => return Err(Diagnostic::new(&findings.sources, &[finding])),
     };
     let config = top(&table, &mut findings);
-    match config {
-        Some(config) if findings.list.is_empty() => Ok(config),
-        _ => Err(Diagnostic::new(&findings.sources, &findings.list)),
-    }
+    findings.result(config)
 }
 
 fn top(table: &Table, findings: &mut Findings) -> Option<Config> {
@@ -70,9 +66,8 @@ fn top(table: &Table, findings: &mut Findings) -> Option<Config> {
     let every_ack = fields.optional(findings, "every_ack", decode::boolean);
     let every_ack = every_ack.unwrap_or(false);
     let interval = fields.optional(findings, "interval", interval);
-    let variables = fields.optional(findings, "variables", |node, findings| {
-        list(node, findings, "[\"CurCwnd\", \"SmoothedRTT\"]", instrument)
-    });
+    let variables = list("[\"CurCwnd\", \"SmoothedRTT\"]", instrument);
+    let variables = fields.optional(findings, "variables", variables);
     let control_state = fields.optional(findings, "control_state", decode::boolean);
     let ring_bytes = fields.optional(findings, "buffer", buffer);
     let filter = fields.optional(findings, "match", filter);
@@ -96,37 +91,33 @@ fn top(table: &Table, findings: &mut Findings) -> Option<Config> {
 fn filter(node: &Node, findings: &mut Findings) -> Option<Filter> {
     let table = decode::table(node, findings, "[match]")?;
     let mut fields = Fields::new("match", table, node.span);
-    let hosts = fields.optional(findings, "hosts", |node, findings| {
-        list(node, findings, "[\"10.0.0.0/8\"]", network)
-    });
-    let ports = fields.optional(findings, "ports", |node, findings| {
-        list(node, findings, "[20, 21]", |node, findings| {
-            let port = decode::whole(1, 65_535)(node, findings)?;
-            u16::try_from(port).ok()
-        })
-    });
-    let programs = fields.optional(findings, "programs", |node, findings| {
-        list(node, findings, "[\"proftpd\"]", decode::text)
-    });
-    let namespaces = fields.optional(findings, "namespaces", |node, findings| {
-        list(node, findings, "[\"/proc/1/ns/net\"]", inode(namespace))
-    });
-    let cgroups = fields.optional(findings, "cgroups", |node, findings| {
-        list(
-            node,
-            findings,
-            "[\"/sys/fs/cgroup/ftp.slice\"]",
-            inode(cgroup),
-        )
-    });
+    let port = |node: &Node, findings: &mut Findings| {
+        let port = decode::whole(1, 65_535)(node, findings)?;
+        u16::try_from(port).ok()
+    };
+    let hosts = list("[\"10.0.0.0/8\"]", network);
+    let programs = list("[\"proftpd\"]", decode::text);
+    let namespaces = list("[\"/proc/1/ns/net\"]", inode(namespace));
+    let cgroups = list("[\"/sys/fs/cgroup/ftp.slice\"]", inode(cgroup));
+    let filter = Filter {
+        hosts: fields
+            .optional(findings, "hosts", hosts)
+            .unwrap_or_default(),
+        ports: fields
+            .optional(findings, "ports", list("[20, 21]", port))
+            .unwrap_or_default(),
+        programs: fields
+            .optional(findings, "programs", programs)
+            .unwrap_or_default(),
+        namespaces: fields
+            .optional(findings, "namespaces", namespaces)
+            .unwrap_or_default(),
+        cgroups: fields
+            .optional(findings, "cgroups", cgroups)
+            .unwrap_or_default(),
+    };
     fields.finish(findings);
-    Some(Filter {
-        hosts: hosts.unwrap_or_default(),
-        ports: ports.unwrap_or_default(),
-        programs: programs.unwrap_or_default(),
-        namespaces: namespaces.unwrap_or_default(),
-        cgroups: cgroups.unwrap_or_default(),
-    })
+    Some(filter)
 }
 
 fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
@@ -155,18 +146,14 @@ fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
 
 /// The valid values of a list; the others are reported.
 fn list<T>(
-    node: &Node,
-    findings: &mut Findings,
     example: &str,
     read: impl Fn(&Node, &mut Findings) -> Option<T>,
-) -> Option<Vec<T>> {
-    let nodes = decode::list(node, findings, example)?;
-    Some(
-        nodes
-            .iter()
-            .filter_map(|node| read(node, findings))
-            .collect(),
-    )
+) -> impl Fn(&Node, &mut Findings) -> Option<Vec<T>> {
+    move |node, findings| {
+        let nodes = decode::list(node, findings, example)?;
+        let values = nodes.iter().filter_map(|node| read(node, findings));
+        Some(values.collect())
+    }
 }
 
 fn interval(node: &Node, findings: &mut Findings) -> Option<Duration> {

@@ -4,17 +4,17 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use fairwind_trace::file::FileError;
 use fairwind_trace::kernel::TraceError;
 use fairwind_trace::plan::Running;
+use jiff::Timestamp;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use super::config::{self, Config};
-use super::{plan_failure, trace_failure, unseen};
+use super::unseen;
 use crate::failure::Failure;
 use crate::output;
 
@@ -35,7 +35,7 @@ Example of a file:
   ports = [20, 21]
 
 `fairwind schema trace-daemon` describes every field for editors.")]
-pub struct Daemon {
+pub(crate) struct Daemon {
     /// File that says what to trace (TOML)
     file: PathBuf,
     /// Only say whether the file is right
@@ -43,48 +43,29 @@ pub struct Daemon {
     check: bool,
 }
 
-/// What signals have requested.
-struct Signals {
-    stop: Arc<AtomicBool>,
-    reload: Arc<AtomicBool>,
-}
-
-impl Signals {
-    fn catch() -> Result<Signals, Failure> {
-        let signals = Signals {
-            stop: Arc::default(),
-            reload: Arc::default(),
-        };
-        for signal in [SIGTERM, SIGINT] {
-            flag::register(signal, Arc::clone(&signals.stop)).map_err(Failure::work)?;
-        }
-        flag::register(SIGHUP, Arc::clone(&signals.reload)).map_err(Failure::work)?;
-        Ok(signals)
+/// A flag that these signals set.
+fn set_by(signals: &[i32]) -> Result<Arc<AtomicBool>, Failure> {
+    let is_set = Arc::default();
+    for signal in signals {
+        flag::register(*signal, Arc::clone(&is_set)).map_err(Failure::work)?;
     }
-
-    fn stop(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    fn reload(&self) -> bool {
-        self.reload.swap(false, Ordering::Relaxed)
-    }
+    Ok(is_set)
 }
 
 impl Daemon {
-    pub fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
         let config = config::load(&self.file)?;
         if self.check {
             return Ok(output::line(&format!("{}: right", self.file.display()))?);
         }
-        let signals = Signals::catch()?;
+        let (stop, reload) = (set_by(&[SIGTERM, SIGINT])?, set_by(&[SIGHUP])?);
         let mut run = Run::begin(&config)?;
         run.announce();
-        while !signals.stop() {
+        while !stop.load(Ordering::Relaxed) {
             if let Err(error) = run.step() {
                 return run.end(Some(error));
             }
-            if signals.reload() {
+            if reload.swap(false, Ordering::Relaxed) {
                 // The next run begins before the previous one ends: if it fails to begin, nothing changes; if
                 // it begins, no connection is missed in between.
                 match config::load(&self.file).and_then(|config| Run::begin(&config)) {
@@ -121,7 +102,7 @@ impl Run {
     fn begin(config: &Config) -> Result<Run, Failure> {
         let mut plan = config.plan()?;
         plan.folder = free_name(&config.out);
-        let running = plan.start().map_err(plan_failure)?;
+        let running = plan.start()?;
         Ok(Run {
             folder: plan.folder,
             running,
@@ -151,34 +132,37 @@ impl Run {
         self.told.failures(&failed);
         let (folder, connections) = (self.folder.display(), index.connections.len());
         output::line(&format!("{folder}: {connections} connections"))?;
-        let counts = counts.map_err(trace_failure)?;
+        let counts = counts?;
         Ok(output::line(&unseen(&counts, &index))?)
     }
 }
 
 /// The warnings about lack of room that were already given, so that each is given once.
 #[derive(Default)]
-struct WarnedOnce {
-    unwritten: bool,
-    unrecorded: bool,
-    removed: bool,
-}
+struct WarnedOnce([bool; 3]);
 
 impl WarnedOnce {
     fn tell(&mut self, running: &mut Running) {
         self.failures(&running.failures());
         let (unwritten, unrecorded) = running.recorder().left_out();
-        if unwritten > 0 && !self.unwritten {
-            self.unwritten = true;
-            eprintln!("warning: no room for more samples: they are counted and left out");
-        }
-        if unrecorded > 0 && !self.unrecorded {
-            self.unrecorded = true;
-            eprintln!("warning: no more files: new connections are counted and left out");
-        }
-        if running.recorder().removed() > 0 && !self.removed {
-            self.removed = true;
-            eprintln!("the oldest files are removed to make room");
+        let now = [
+            (
+                unwritten > 0,
+                "warning: no room for more samples: they are counted and left out",
+            ),
+            (
+                unrecorded > 0,
+                "warning: no more files: new connections are counted and left out",
+            ),
+            (
+                running.recorder().removed() > 0,
+                "the oldest files are removed to make room",
+            ),
+        ];
+        for (is_told, (is_so, text)) in self.0.iter_mut().zip(now) {
+            if is_so && !mem::replace(is_told, true) {
+                eprintln!("{text}");
+            }
         }
     }
 
@@ -191,39 +175,17 @@ impl WarnedOnce {
 
 /// An unused folder for a run that begins now.
 fn free_name(out: &Path) -> PathBuf {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let name = time_name(since.unwrap_or_default().as_secs());
-    let mut folder = out.join(&name);
-    let mut number = 1;
-    while folder.exists() {
-        number += 1;
-        folder = out.join(format!("{name}-{number}"));
-    }
-    folder
+    let name = time_name(Timestamp::now());
+    let further = (2..).map(|number| format!("{name}-{number}"));
+    let names = std::iter::once(name.clone()).chain(further);
+    let mut folders = names.map(|name| out.join(name));
+    let free = folders.find(|folder| !folder.exists());
+    free.expect("there is no end of them")
 }
 
 /// A time in UTC as a name: 2005-08-31T09-30-00Z.
-fn time_name(unix_s: u64) -> String {
-    let (days, second) = (unix_s / 86_400, unix_s % 86_400);
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}-{minute:02}-{second:02}Z")
-}
-
-/// Year, month and day in the proleptic Gregorian calendar, `days` days after 1970-01-01.
-fn date(days: u64) -> (u64, u64, u64) {
-    // Years run from March to February, so that the leap day is the last one.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, later) = match month < 10 {
-        true => (month + 3, 0),
-        false => (month - 9, 1),
-    };
-    (era * 400 + year + later, month, day)
+fn time_name(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H-%M-%SZ").to_string()
 }
 
 #[cfg(test)]
@@ -232,9 +194,10 @@ mod tests {
 
     #[test]
     fn a_run_is_named_by_its_beginning() {
-        assert_eq!(time_name(0), "1970-01-01T00-00-00Z");
+        let name = |unix_s| time_name(Timestamp::from_second(unix_s).unwrap());
+        assert_eq!(name(0), "1970-01-01T00-00-00Z");
         // The last second of the leap day of 2000.
-        assert_eq!(time_name(951_868_799), "2000-02-29T23-59-59Z");
-        assert_eq!(time_name(1_125_480_600), "2005-08-31T09-30-00Z");
+        assert_eq!(name(951_868_799), "2000-02-29T23-59-59Z");
+        assert_eq!(name(1_125_480_600), "2005-08-31T09-30-00Z");
     }
 }

@@ -28,7 +28,7 @@ const LONG_S: f64 = 60.0;
 Examples:
   fairwind trace plot iperf.trace
   fairwind trace plot iperf.trace/00001_10.0.0.1-40112_10.0.0.2-5201.parquet --out plots")]
-pub struct Plot {
+pub(crate) struct Plot {
     /// File of a trace, or its folder
     path: PathBuf,
     /// Folder for the plots [default: plots in the folder, or the file's name with .plots]
@@ -37,28 +37,31 @@ pub struct Plot {
 }
 
 impl Plot {
-    pub fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
         let is_folder = self.path.is_dir();
-        let files = match is_folder {
-            true => busiest(&self.path)?,
-            false => vec![self.path.clone()],
+        let files = if is_folder {
+            busiest(&self.path)?
+        } else {
+            vec![self.path.clone()]
         };
         let mut read = Vec::new();
         for path in &files {
             let connection = file::connection(path).map_err(Failure::input)?;
             read.push((connection, Numbers::read(path)?));
         }
-        let out = self.out.clone().unwrap_or_else(|| match is_folder {
-            true => self.path.join("plots"),
-            false => self.path.with_extension("plots"),
-        });
+        let beside = self.path.with_extension("plots");
+        let default = if is_folder {
+            self.path.join("plots")
+        } else {
+            beside
+        };
+        let out = self.out.clone().unwrap_or(default);
         let title = self.path.file_name().unwrap_or(self.path.as_os_str());
         let plots = plots(&title.to_string_lossy(), &read);
-        let wrong = |path: &Path, error| Failure::work(format!("{}: {error}", path.display()));
-        fs::create_dir_all(&out).map_err(|error| wrong(&out, error))?;
+        fs::create_dir_all(&out).map_err(Failure::at(&out))?;
         for (name, svg) in plots {
             let path = out.join(name);
-            fs::write(&path, svg).map_err(|error| wrong(&path, error))?;
+            fs::write(&path, svg).map_err(Failure::at(&path))?;
             output::line(&path.display().to_string())?;
         }
         Ok(())
@@ -68,10 +71,8 @@ impl Plot {
 /// The files of the connections with the most payload.
 fn busiest(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let path = folder.join(INDEX_FILE);
-    let text = fs::read_to_string(&path)
-        .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
-    let index: Index = serde_json::from_str(&text)
-        .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+    let text = fs::read_to_string(&path).map_err(Failure::no_input(&path))?;
+    let index: Index = serde_json::from_str(&text).map_err(Failure::no_input(&path))?;
     let mut found = Vec::new();
     for connection in index.connections.iter().filter(|c| c.error.is_none()) {
         let path = folder.join(&connection.file);
@@ -109,10 +110,7 @@ impl Numbers {
         let (acked, received) = (series(acked)?, series(received)?);
         Ok(Numbers {
             times_s: file::times(path).map_err(Failure::input)?,
-            payload: match greatest(&acked) >= greatest(&received) {
-                true => acked,
-                false => received,
-            },
+            payload: std::cmp::max_by_key(received, acked, greatest),
             cwnd: series("CurCwnd")?,
             ssthresh: series("CurSsthresh")?,
             in_flight: series("PipeSize")?,

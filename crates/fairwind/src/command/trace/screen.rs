@@ -17,7 +17,7 @@ const PICTURE: Duration = Duration::from_millis(500);
 const PAGE: (usize, usize) = (50, 200);
 
 /// The terminal while it shows connections; dropping this restores it.
-pub struct Screen {
+pub(crate) struct Screen {
     live: Live,
     is_terminal: bool,
     drawn: Duration,
@@ -25,7 +25,7 @@ pub struct Screen {
 
 impl Screen {
     /// Takes over the terminal, if standard output is one.
-    pub fn new() -> Screen {
+    pub(crate) fn new() -> Screen {
         let is_terminal = io::stdout().is_terminal();
         if is_terminal {
             // Alternate screen, no cursor. A closed terminal is noticed at the next redraw.
@@ -39,12 +39,12 @@ impl Screen {
     }
 
     /// Records an event.
-    pub fn event(&mut self, event: &Event<'_>) {
+    pub(crate) fn event(&mut self, event: &Event<'_>) {
         self.live.event(event);
     }
 
     /// Redraws if it is time to.
-    pub fn draw(&mut self, session: &Session) -> Result<(), Failure> {
+    pub(crate) fn draw(&mut self, session: &Session) -> Result<(), Failure> {
         let since = session.elapsed().saturating_sub(self.drawn);
         if since < PICTURE {
             return Ok(());

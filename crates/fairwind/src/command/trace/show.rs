@@ -12,7 +12,7 @@ use crate::output;
 
 /// Show the file of a traced connection
 #[derive(Args)]
-pub struct Show {
+pub(crate) struct Show {
     /// Parquet file of a trace
     file: PathBuf,
     /// Print all samples as CSV, instead of which connection it is
@@ -21,13 +21,13 @@ pub struct Show {
 }
 
 impl Show {
-    pub fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
         show(&self.file, self.csv)
     }
 }
 
 /// Prints the connection's description, or all its samples.
-pub fn show(path: &Path, csv: bool) -> Result<(), Failure> {
+pub(crate) fn show(path: &Path, csv: bool) -> Result<(), Failure> {
     if !csv {
         let connection = file::connection(path).map_err(Failure::input)?;
         return Ok(output::json(&json!(connection))?);

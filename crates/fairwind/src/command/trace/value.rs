@@ -16,13 +16,13 @@ fn words(error: UnitError) -> String {
 }
 
 /// Parses a duration.
-pub fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let duration = units_text::duration(text).map_err(words)?;
     Ok(Duration::from_nanos(duration.as_nanos()))
 }
 
 /// Parses a time between samples.
-pub fn interval(text: &str) -> Result<Duration, String> {
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text)?;
     if interval < MIN_INTERVAL {
         return Err("the shortest interval is 1ms; --every-ack gives more".to_owned());
@@ -31,7 +31,7 @@ pub fn interval(text: &str) -> Result<Duration, String> {
 }
 
 /// Parses the size of the ring buffer, bytes.
-pub fn buffer(text: &str) -> Result<u32, String> {
+pub(crate) fn buffer(text: &str) -> Result<u32, String> {
     let bytes = units_text::bytes(text).map_err(words)?;
     match u32::try_from(bytes.0) {
         Ok(bytes) if (4096..=1 << 30).contains(&bytes) => Ok(bytes),
@@ -40,7 +40,7 @@ pub fn buffer(text: &str) -> Result<u32, String> {
 }
 
 /// A network namespace: its inode, or a file that refers to it.
-pub fn namespace(text: &str) -> Result<u32, String> {
+pub(crate) fn namespace(text: &str) -> Result<u32, String> {
     if let Ok(inode) = text.parse() {
         return Ok(inode);
     }
@@ -54,11 +54,12 @@ pub fn namespace(text: &str) -> Result<u32, String> {
 }
 
 /// The inode of a control group's folder (version 2).
-pub fn cgroup(text: &str) -> Result<u64, String> {
+pub(crate) fn cgroup(text: &str) -> Result<u64, String> {
     let folder = look(text, fs::metadata(text))?;
-    match Path::new(text).join("cgroup.procs").exists() {
-        true => Ok(folder.ino()),
-        false => Err(format!("{text} is no control group")),
+    if Path::new(text).join("cgroup.procs").exists() {
+        Ok(folder.ino())
+    } else {
+        Err(format!("{text} is no control group"))
     }
 }
 

@@ -4,14 +4,14 @@ use fairwind_ftp::client::{FileReport, Outcome, Verification};
 use serde_json::{Value, json};
 
 /// One object: the totals, and an entry for each file.
-pub fn json(command: &str, outcome: &Outcome) -> Value {
+pub(crate) fn json(command: &str, outcome: &Outcome) -> Value {
     let mut object = json!(outcome);
     object["command"] = json!(command);
     object
 }
 
 /// A line for each file, and one for all if there are several.
-pub fn text(outcome: &Outcome) -> String {
+pub(crate) fn text(outcome: &Outcome) -> String {
     let mut text: String = outcome.transfers.iter().map(of_file).collect();
     if outcome.transfers.len() > 1 {
         text.push_str(&format!(

@@ -7,15 +7,14 @@
 //! 2.5² times as often. The losses are also adapted to the TCP that runs here, whose constant is fitted as
 //! that of the thesis' TCP is.
 
-pub mod moved;
-pub mod network;
-pub mod tables;
+pub(crate) mod moved;
+pub(crate) mod network;
+pub(crate) mod tables;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fairwind_advice::HistorySet;
 use fairwind_experiment::engine::lab::Lab;
 use fairwind_experiment::engine::sim::Sim;
 use fairwind_experiment::{ExecuteOptions, Progress, execute};
@@ -24,15 +23,17 @@ use fairwind_scenario::Experiment;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::case;
+use super::bench::write_losses;
+use super::case::{Case, HISTORY_SETS, LEVELS, Way};
 use super::following::{self, Input};
 use super::relation::{Losses, Relation, Trace};
 use super::series::{Series, available};
-use super::thesis::LEVELS;
-use crate::cache::{Cache, digest, program, write_whole};
+use super::tables::{Results, Transfer};
+use super::thesis::Level;
+use crate::cache::{Cache, program};
 use crate::demo::lab::{Arrival, Setup, Site};
 use crate::demo::measure::Measured;
-use crate::demo::story::Way;
+use crate::demo::story;
 use crate::{Error, Task};
 use moved::{Moved, logged};
 use network::{Means, Network};
@@ -61,28 +62,15 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
 
 /// What moves the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub(crate) enum Engine {
     /// The simulator; the mean of ten seeds.
     Sim,
     /// The running kernel; one run.
     Lab,
 }
 
-/// One transfer; with `Nobody`, none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Case {
-    pub engine: Engine,
-    /// Other connections.
-    pub others: usize,
-    /// Index in [`LEVELS`].
-    pub level: usize,
-    /// Index in the times of day.
-    pub time: usize,
-    pub way: Way,
-}
-
 /// Where and how the tests are run.
-pub struct Small<'a> {
+pub(crate) struct Small<'a> {
     pub task: &'a Task<'a>,
     pub results: PathBuf,
     pub cache: Cache,
@@ -90,61 +78,71 @@ pub struct Small<'a> {
     pub relation: Relation,
     /// Relation of the TCP that runs here.
     pub relation_here: Relation,
-    pub series: &'a Series,
+    pub series: Series,
+    /// Levels of congestion.
+    pub levels: &'a [Level; 3],
 }
 
 impl Small<'_> {
     /// Runs the tests in the simulator and then in the lab, or returns their kept results.
-    pub fn run_all(&self, cases: &[case::Case]) -> Result<Vec<Moved>, Error> {
-        let mut moved = Vec::new();
+    pub(crate) fn run_all(&self, cases: &[Case]) -> Result<Vec<Results>, Error> {
+        let cases = scaled(cases);
         let mut runs = 0;
-        for engine in [Engine::Sim, Engine::Lab] {
-            for case in scaled(cases, engine) {
+        let mut all = Vec::new();
+        for (engine, name) in [(Engine::Sim, "simulator"), (Engine::Lab, "lab")] {
+            let mut results = Results {
+                name: name.to_owned(),
+                transfers: Vec::new(),
+                alone: [None; 2],
+            };
+            for &case in &cases {
                 self.task.host.go_on()?;
-                let test = self.test(case)?;
-                let is_new = self.cache.is_to_be_run(&name(case), &asked(case, &test));
-                if is_new && engine == Engine::Lab {
+                let test = self.test(engine, case)?;
+                if engine == Engine::Lab && self.cache.is_to_be_run(&test.name, &test.asked()) {
                     if self.task.options.at_most == Some(runs) {
                         return Err(Error::Stopped);
                     }
                     runs += 1;
                 }
-                moved.extend(self.run(case, &test)?);
+                let Some(moved) = self.run(&test)? else {
+                    continue;
+                };
+                if case.way == Way::Nobody {
+                    results.alone[case.others - 1] = Some(moved.others_mbps);
+                } else {
+                    results.transfers.push(Transfer {
+                        case,
+                        mbps: moved.mbps,
+                        seconds: FILE_BYTES as f64 * RATE * 8.0 / 1e6 / moved.mbps,
+                        others_mbps: vec![moved.others_mbps],
+                        inputs: moved.inputs,
+                    });
+                }
             }
+            all.push(results);
         }
-        Ok(moved)
+        Ok(all)
     }
 
     /// Runs a test, or returns its kept result; none if it has none and is not to be run.
-    fn run(&self, case: Case, test: &Test) -> Result<Option<Moved>, Error> {
-        let run = || -> Result<Value, Error> {
+    fn run(&self, test: &Test) -> Result<Option<Moved>, Error> {
+        self.cache.kept_or_run(&test.name, &test.asked(), || {
             fs::create_dir_all(&self.results).map_err(Error::at(&self.results))?;
-            let moved = match case.engine {
-                Engine::Sim => self.simulate(case, test)?,
-                Engine::Lab => self.perform(case, test)?,
+            let moved = match test.engine {
+                Engine::Sim => self.simulate(test)?,
+                Engine::Lab => self.perform(test)?,
             };
-            let Moved {
-                mbps,
-                others_mbps,
-                inputs,
-                retransmits,
-                ..
-            } = &moved;
             self.task.tell(&format!(
-                "{}: {mbps:.2} Mbit/s, others {others_mbps:.2}, told {inputs:?}, {retransmits} sent again",
-                name(case)
+                "{}: {:.2} Mbit/s, others {:.2}, told {:?}, {} sent again",
+                test.name, moved.mbps, moved.others_mbps, moved.inputs, moved.retransmits
             ));
-            Ok(moved.json())
-        };
-        let kept = self
-            .cache
-            .kept_or_run(&name(case), &asked(case, test), run)?;
-        Ok(kept.and_then(|moved| Moved::parse(case, &moved)))
+            Ok(moved)
+        })
     }
 
     /// Prepares a test.
-    fn test(&self, case: Case) -> Result<Test, Error> {
-        let level = &LEVELS[case.level];
+    fn test(&self, engine: Engine, case: Case) -> Result<Test, Error> {
+        let level = &self.levels[case.level];
         let samples = self.series.with_less(level.less_mbps)?;
         let start = self.series.start(case.time)?;
         let begins = start - SignedDuration::from_secs_f64(START_S * RATE);
@@ -156,9 +154,9 @@ impl Small<'_> {
             scale: 1.0 / RATE,
             share: (SHORTER * self.relation_here.constant / self.relation.constant).powi(2),
         };
-        let settings = following::settings(level.threshold_mbps, HistorySet::All);
+        let settings = following::settings(level.threshold_mbps, HISTORY_SETS[0]);
         let inputs = match case.way {
-            Way::Advised => following::inputs(&samples, &settings, start, span),
+            Way::Advised(_) => following::inputs(&samples, &settings, start, span),
             _ => Vec::new(),
         };
         let (history, tests) = samples
@@ -167,6 +165,9 @@ impl Small<'_> {
             .filter(|sample| sample.time < start + SignedDuration::try_from(span).expect("hours"))
             .partition(|sample| sample.time <= begins);
         Ok(Test {
+            name: name(engine, case),
+            engine,
+            case,
             losses: trace.csv(&available(&samples, begins, span)),
             inputs,
             setup: Setup {
@@ -182,63 +183,37 @@ impl Small<'_> {
         })
     }
 
-    fn network<'a>(&self, case: Case, losses: &'a Path, seed: u64) -> Network<'a> {
-        Network {
-            others: case.others,
-            losses,
-            longest_s: longest_s(case),
-            seed,
-        }
-    }
-
-    fn simulate(&self, case: Case, test: &Test) -> Result<Moved, Error> {
-        let folder = self.results.join(format!("{}.run", name(case)));
-        let losses = test.write_losses(&self.results)?;
-        let first = match (case.way, test.inputs.first()) {
-            (Way::Nocc, _) => "nocc",
-            (Way::Advised, Some(input)) => following::control(input.mode),
-            _ => "reno",
-        };
+    fn simulate(&self, test: &Test) -> Result<Moved, Error> {
+        let folder = self.results.join(format!("{}.run", test.name));
+        let losses = write_losses(&self.results, &test.losses)?;
         let switch = following::switches(&after(&test.inputs, START_S * RATE), 1.0 / RATE);
         let means = Means::Simulated {
-            first,
+            first: following::first_control(test.case.way, &test.inputs),
             switch: &switch,
         };
         let mut all = Vec::new();
         for seed in SEEDS {
-            let text = self
-                .network(case, &losses, seed)
-                .experiment(case.way, &means);
-            let experiment = Experiment::parse(&text, "scaled", &self.results, &[])?;
-            let options = ExecuteOptions {
-                force: true,
-                ..ExecuteOptions::new(&folder)
-            };
-            let done = execute(&experiment, &Sim, &options, &())?;
+            let experiment = self.experiment(test, &losses, seed, &means)?;
+            let done = execute(&experiment, &Sim, &into(&folder), &())?;
             let measured = Measured::read(&folder, &done.runs[0])?;
-            all.push(Moved::of(case, &measured, &test.inputs)?);
+            all.push(Moved::of(test, &measured, &test.inputs)?);
         }
         fs::remove_dir_all(&folder)?;
         Ok(Moved::mean(&all))
     }
 
-    fn perform(&self, case: Case, test: &Test) -> Result<Moved, Error> {
-        let folder = self.results.join(name(case));
-        let losses = test.write_losses(&self.results)?;
+    fn perform(&self, test: &Test) -> Result<Moved, Error> {
+        let way = story::Way::from(test.case.way);
+        let folder = self.results.join(&test.name);
+        let losses = write_losses(&self.results, &test.losses)?;
         let fairwind = self.task.host.fairwind.clone();
         let site = Site::prepare(&test.setup, fairwind, &self.results)?;
-        let log = site.log(case.way);
+        let log = site.log(way);
         if log.exists() {
             fs::remove_file(&log)?;
         }
-        let programs = site.programs(case.way)?;
-        let means = Means::Programs(&programs);
-        let text = self.network(case, &losses, 1).experiment(case.way, &means);
-        let experiment = Experiment::parse(&text, "scaled", &self.results, &[])?;
-        let options = ExecuteOptions {
-            force: true,
-            ..ExecuteOptions::new(&folder)
-        };
+        let means = Means::Programs(site.programs(way)?);
+        let experiment = self.experiment(test, &losses, 1, &means)?;
         let lab = Lab {
             offload: Offload::None,
             own_controls: false,
@@ -246,26 +221,54 @@ impl Small<'_> {
         let until = UntilArrived {
             task: self.task,
             site: &site,
-            way: case.way,
+            way,
         };
-        let done = execute(&experiment, &lab, &options, &until)?;
+        let done = execute(&experiment, &lab, &into(&folder), &until)?;
         self.task.host.go_on()?;
-        if case.way != Way::Nobody && site.arrival(case.way)? != Arrival::Identical {
-            let why = done.incomplete.unwrap_or_default();
-            let what = format!("{case:?}: the file has not arrived as it was sent {why}");
+        if way != story::Way::Nobody && site.arrival(way)? != Arrival::Identical {
+            let (name, why) = (&test.name, done.incomplete.unwrap_or_default());
+            let what = format!("{name}: the file has not arrived as it was sent {why}");
             return Err(Error::work(what));
         }
-        let inputs = match case.way {
-            Way::Advised => logged(&fs::read_to_string(&log)?),
+        let inputs = match way {
+            story::Way::Advised => logged(&fs::read_to_string(&log)?),
             _ => Vec::new(),
         };
         let measured = Measured::read(&folder, &done.runs[0])?;
-        Moved::of(case, &measured, &inputs)
+        Moved::of(test, &measured, &inputs)
+    }
+
+    fn experiment(
+        &self,
+        test: &Test,
+        losses: &Path,
+        seed: u64,
+        means: &Means<'_>,
+    ) -> Result<Experiment, Error> {
+        let network = Network {
+            others: test.case.others,
+            losses,
+            longest_s: longest_s(test.case),
+            seed,
+        };
+        let text = network.experiment(test.case.way.into(), means);
+        Ok(Experiment::parse(&text, "scaled", &self.results, &[])?)
+    }
+}
+
+/// Writes a result into the folder, over an earlier one.
+fn into(folder: &Path) -> ExecuteOptions {
+    ExecuteOptions {
+        force: true,
+        ..ExecuteOptions::new(folder)
     }
 }
 
 /// A test, ready to be run.
-struct Test {
+pub(crate) struct Test {
+    name: String,
+    engine: Engine,
+    case: Case,
     /// The losses, as a recording.
     losses: String,
     /// The advisor's answers at each next advice time, after the start of the transfer on its clock.
@@ -273,24 +276,18 @@ struct Test {
     setup: Setup,
 }
 
-/// All that the outcome depends on: also the program, if it simulates, or else the kernel.
-fn asked(case: Case, test: &Test) -> Value {
-    let on = match case.engine {
-        Engine::Sim => program().to_owned(),
-        Engine::Lab => fairwind_kernel::release(),
-    };
-    json!({
-        "losses": test.losses, "inputs": following::text(&test.inputs), "file": FILE_BYTES, "rate": RATE,
-        "buffer": test.setup.buffer_bytes, "others": BUFFER_OF_OTHERS, "start": START_S, "on": on,
-    })
-}
-
 impl Test {
-    fn write_losses(&self, folder: &Path) -> Result<PathBuf, Error> {
-        let folder = fs::canonicalize(folder)?;
-        let path = folder.join(format!("loss-{:016x}.csv", digest(self.losses.as_bytes())));
-        write_whole(&path, &self.losses)?;
-        Ok(path)
+    /// All that the outcome depends on: also the program, if it simulates, or else the kernel.
+    fn asked(&self) -> Value {
+        let on = match self.engine {
+            Engine::Sim => program().to_owned(),
+            Engine::Lab => fairwind_kernel::release(),
+        };
+        json!({
+            "losses": self.losses, "inputs": following::text(&self.inputs), "file": FILE_BYTES,
+            "rate": RATE, "buffer": self.setup.buffer_bytes, "others": BUFFER_OF_OTHERS,
+            "start": START_S, "on": on,
+        })
     }
 }
 
@@ -298,7 +295,7 @@ impl Test {
 struct UntilArrived<'a> {
     task: &'a Task<'a>,
     site: &'a Site,
-    way: Way,
+    way: story::Way,
 }
 
 impl Progress for UntilArrived<'_> {
@@ -307,44 +304,27 @@ impl Progress for UntilArrived<'_> {
     }
 }
 
-/// The tests of one engine for these transfers of the whole size: those with rounded losses and all history.
-/// Where there are others, they are alone first.
-fn scaled(cases: &[case::Case], engine: Engine) -> Vec<Case> {
-    let mut scaled: Vec<Case> = cases
-        .iter()
-        .filter(|case| case.losses == Losses::Rounded)
-        .filter_map(|case| {
-            let way = match case.way {
-                case::Way::Standard => Way::Standard,
-                case::Way::Nocc => Way::Nocc,
-                case::Way::Advised(HistorySet::All) => Way::Advised,
-                case::Way::Advised(_) => return None,
-            };
-            Some(Case {
-                engine,
-                others: case.others,
-                level: case.level,
-                time: case.time,
-                way,
-            })
-        })
-        .collect();
+/// The tests for these transfers of the whole size: those with rounded losses and all history. Where there are
+/// others, they are alone first.
+fn scaled(cases: &[Case]) -> Vec<Case> {
+    let in_a_row = [
+        Way::Nobody,
+        Way::Standard,
+        Way::Nocc,
+        Way::Advised(HISTORY_SETS[0]),
+    ];
+    let order = |way: Way| in_a_row.iter().position(|other| *other == way);
+    let is_scaled = |case: &&Case| case.losses == Losses::Rounded && order(case.way).is_some();
+    let mut scaled: Vec<Case> = cases.iter().filter(is_scaled).copied().collect();
     for others in 1..=2 {
         if scaled.iter().any(|case| case.others == others) {
             scaled.push(Case {
-                engine,
-                others,
-                level: 0,
-                time: 0,
                 way: Way::Nobody,
+                ..Case::at(others, 0, 0, Losses::Rounded)
             });
         }
     }
-    scaled.sort_by_key(|case| {
-        let in_a_row = [Way::Nobody, Way::Standard, Way::Nocc, Way::Advised];
-        let way = in_a_row.iter().position(|way| *way == case.way);
-        (case.others, case.level, case.time, way)
-    });
+    scaled.sort_by_key(|case| (case.others, case.level, case.time, order(case.way)));
     scaled
 }
 
@@ -366,19 +346,13 @@ fn longest_s(case: Case) -> f64 {
     START_S + 1.0 + FILE_BYTES as f64 * 8.0 / 1e6 / least_mbps
 }
 
-fn name(case: Case) -> String {
-    let Case {
-        engine,
-        others,
-        level,
-        time,
-        way,
-    } = case;
+fn name(engine: Engine, case: Case) -> String {
     let engine = match engine {
         Engine::Sim => "sim",
         Engine::Lab => "lab",
     };
-    let used = LEVELS[level].used_percent;
+    let (used, way) = (LEVELS[case.level], story::Way::from(case.way));
+    let (time, others) = (case.time, case.others);
     format!("{engine}-{used}-{time}-beside-{others}-{}", way.folder())
 }
 
@@ -400,11 +374,14 @@ mod tests {
     fn every_test_of_the_thesis_is_there_once() {
         let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
         let plan = Plan::read(&experiments, "dccs").unwrap();
-        let whole: Vec<case::Case> = plan.runs.iter().map(case::Case::of).collect();
-        let cases = scaled(&whole, Engine::Lab);
+        let whole: Vec<Case> = plan.runs.iter().map(Case::of).collect();
+        let cases = scaled(&whole);
         // 3 levels and 2 numbers of others, at 5 times of day in 3 ways; and each number of others alone.
         assert_eq!(cases.len(), 5 * 5 * 3 + 2);
-        let mut names: Vec<String> = cases.into_iter().map(name).collect();
+        let mut names: Vec<String> = cases
+            .into_iter()
+            .map(|case| name(Engine::Lab, case))
+            .collect();
         names.sort();
         names.dedup();
         assert_eq!(names.len(), 77);

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use fairwind_advice::Mode;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{ALONE_S, Case, FILE_BYTES, RATE, START_S, longest_s};
+use super::{ALONE_S, FILE_BYTES, RATE, START_S, Test, longest_s};
 use crate::Error;
 use crate::dccs::following::{self, Input};
 use crate::demo::measure::Measured;
 
 /// The result of a test.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Moved {
-    pub case: Case,
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Moved {
     /// Mean throughput of the transfer, Mbit/s; 0 without one.
     pub mbps: f64,
     /// Mean throughput of all others together meanwhile, Mbit/s.
@@ -26,11 +26,10 @@ pub struct Moved {
 
 impl Moved {
     /// The result of a measured run. The transfer lasts from the opening of its connection to its last byte.
-    pub fn of(case: Case, measured: &Measured, inputs: &[Input]) -> Result<Moved, Error> {
+    pub(crate) fn of(test: &Test, measured: &Measured, inputs: &[Input]) -> Result<Moved, Error> {
         let Some(transfer) = &measured.transfer else {
             let bytes = measured.others_bytes(START_S, START_S + ALONE_S);
             return Ok(Moved {
-                case,
                 mbps: 0.0,
                 others_mbps: bytes * 8.0 / 1e6 / ALONE_S,
                 inputs: String::new(),
@@ -38,15 +37,14 @@ impl Moved {
             });
         };
         if transfer.bytes < FILE_BYTES {
-            let (bytes, longest) = (transfer.bytes, longest_s(case));
-            let what = format!("{case:?}: {bytes} bytes were sent in {longest:.0} s");
+            let (name, bytes, longest) = (&test.name, transfer.bytes, longest_s(test.case));
+            let what = format!("{name}: {bytes} bytes were sent in {longest:.0} s");
             return Err(Error::work(what));
         }
         let (opened_s, end_s) = (transfer.opened_s, transfer.end_s);
         let took_s = end_s - opened_s;
         let told = inputs.partition_point(|input| input.after.as_secs_f64() < took_s * RATE);
         Ok(Moved {
-            case,
             mbps: FILE_BYTES as f64 * 8.0 / 1e6 / took_s,
             others_mbps: measured.others_bytes(opened_s, end_s) * 8.0 / 1e6 / took_s,
             inputs: following::text(&inputs[..told]),
@@ -55,7 +53,7 @@ impl Moved {
     }
 
     /// The mean over the seeds of a test; the inputs are those of most seeds.
-    pub fn mean(all: &[Moved]) -> Moved {
+    pub(crate) fn mean(all: &[Moved]) -> Moved {
         let mean = |value: fn(&Moved) -> f64| all.iter().map(value).sum::<f64>() / all.len() as f64;
         let count = |moved: &&Moved| all.iter().filter(|m| m.inputs == moved.inputs).count();
         let first = all.iter().max_by_key(count).expect("there are seeds");
@@ -63,32 +61,13 @@ impl Moved {
             mbps: mean(|moved| moved.mbps),
             others_mbps: mean(|moved| moved.others_mbps),
             retransmits: mean(|moved| moved.retransmits),
-            ..first.clone()
+            inputs: first.inputs.clone(),
         }
-    }
-
-    /// The record of a result.
-    pub fn json(&self) -> Value {
-        json!({
-            "mbps": self.mbps, "others_mbps": self.others_mbps, "inputs": self.inputs,
-            "retransmits": self.retransmits,
-        })
-    }
-
-    /// Reads the record of a result.
-    pub fn parse(case: Case, moved: &Value) -> Option<Moved> {
-        Some(Moved {
-            case,
-            mbps: moved["mbps"].as_f64()?,
-            others_mbps: moved["others_mbps"].as_f64()?,
-            inputs: moved["inputs"].as_str()?.to_owned(),
-            retransmits: moved["retransmits"].as_f64()?,
-        })
     }
 }
 
 /// The answers in a server's log of advice, on the advisor's clock.
-pub fn logged(log: &str) -> Vec<Input> {
+pub(crate) fn logged(log: &str) -> Vec<Input> {
     let input = |line: &str| {
         let record: Value = serde_json::from_str(line).ok()?;
         let mode = match (record["event"].as_str()?, record["mode"].as_str()?) {

@@ -1,22 +1,25 @@
 //! The experiments of the scaled-down tests: Figures 5, 16 and 18 with a path 2.5 times shorter.
 
+use std::fmt::Display;
 use std::path::Path;
+
+use serde_json::Value;
 
 use super::{BUFFER_OF_OTHERS, FILE_BYTES, START_S, buffer_bytes};
 use crate::demo::lab::Programs;
-use crate::demo::network::{Sites, TRANSFER};
+use crate::demo::network::{Sites, filled};
 use crate::demo::story::Way;
 
 /// How the file is moved.
-pub enum Means<'a> {
+pub(crate) enum Means<'a> {
     /// By a flow of the simulator, with the changes of congestion control as the value of its `switch`.
     Simulated { first: &'a str, switch: &'a str },
     /// By programs.
-    Programs(&'a Programs),
+    Programs(Programs),
 }
 
 /// The path of a test, and how long a run lasts at most.
-pub struct Network<'a> {
+pub(crate) struct Network<'a> {
     /// Other connections.
     pub others: usize,
     /// The losses of the path.
@@ -26,104 +29,45 @@ pub struct Network<'a> {
     pub seed: u64,
 }
 
+/// The client is at the router's end of the path; the file comes from the server's end.
+const SITES: Sites = Sites {
+    client: "router",
+    server: "ftp-server",
+};
+
 impl Network<'_> {
     /// The experiment, as TOML.
-    pub fn experiment(&self, way: Way, means: &Means<'_>) -> String {
+    pub(crate) fn experiment(&self, way: Way, means: &Means<'_>) -> String {
+        let path = filled(
+            include_str!("path.toml"),
+            &[
+                ("words", &way.words()),
+                ("length", &self.longest_s),
+                ("seed", &self.seed),
+                ("bandwidth", if self.others == 0 { &100.0 } else { &72.6 }),
+                // Strings are the same in JSON and TOML.
+                ("losses", &Value::from(self.losses.display().to_string())),
+            ],
+        );
         let transfer = match (way, means) {
             (Way::Nobody, _) => String::new(),
-            (_, Means::Simulated { first, switch }) => self.simulated(first, switch),
-            (way, Means::Programs(programs)) => with_programs(way, programs),
+            (_, Means::Simulated { first, switch }) => {
+                let (buffer, switch) = (buffer_bytes(self.others), format!("switch = {switch}\n"));
+                SITES.simulated(START_S, FILE_BYTES, first, 2 * buffer, &switch)
+            }
+            (way, Means::Programs(programs)) => {
+                let control = if way == Way::Nocc { "nocc" } else { "reno" };
+                SITES.programs(START_S, control, way, programs)
+            }
         };
-        let others = (1..=self.others).map(other);
-        format!("{}{transfer}{}", self.path(way), others.collect::<String>())
+        let other = |number| {
+            let buffer = format!("{BUFFER_OF_OTHERS}B");
+            let values: [(&str, &dyn Display); 2] = [("number", &number), ("buffer", &buffer)];
+            filled(include_str!("other.toml"), &values)
+        };
+        let others: String = (1..=self.others).map(other).collect();
+        format!("{path}{transfer}{others}")
     }
-
-    fn path(&self, way: Way) -> String {
-        format!(
-            "\
-title    = \"A file over 20 ms: {words}\"
-duration = \"{length}s\"
-seeds    = [{seed}]
-record   = {{ interval = \"50ms\" }}
-
-# What the server cannot send waits in the host.
-[[link]]
-name      = \"server\"
-between   = [\"ftp-server\", \"nistnet\"]
-bandwidth = \"{server}Mbit/s\"
-delay     = \"10ms\"
-queue     = \"4000pkt\"
-loss      = {{ trace = {losses:?} }}
-reverse   = {{ loss = 0 }}
-
-[[link]]
-name      = \"bottleneck\"
-between   = [\"nistnet\", \"router\"]
-bandwidth = \"100Mbit/s\"
-queue     = \"40pkt\"
-",
-            words = way.words(),
-            length = self.longest_s,
-            seed = self.seed,
-            server = match self.others {
-                0 => 100.0,
-                _ => 72.6,
-            },
-            losses = self.losses.display().to_string(),
-        )
-    }
-
-    fn simulated(&self, first: &str, switch: &str) -> String {
-        format!(
-            "
-[[flow]]
-name  = \"{TRANSFER}\"
-from  = \"ftp-server\"
-to    = \"router\"
-start = \"{START_S}s\"
-bytes = \"{FILE_BYTES}B\"
-congestion_control = \"{first}\"
-receive_buffer = \"{buffer}B\"
-send_buffer    = \"{buffer}B\"
-switch = {switch}
-",
-            buffer = 2 * buffer_bytes(self.others),
-        )
-    }
-}
-
-/// Another connection, over its own path to the same router.
-fn other(number: usize) -> String {
-    format!(
-        "
-[[link]]
-name      = \"others-{number}\"
-between   = [\"others-{number}\", \"nistnet\"]
-bandwidth = \"100Mbit/s\"
-delay     = \"2ms\"
-queue     = \"4000pkt\"
-
-[[flow]]
-name = \"others-{number}\"
-from = \"others-{number}\"
-to   = \"router\"
-congestion_control = \"reno\"
-receive_buffer = \"{BUFFER_OF_OTHERS}B\"
-"
-    )
-}
-
-/// The client is at the router's end of the path; the file comes from the server's end.
-fn with_programs(way: Way, programs: &Programs) -> String {
-    let control = match way {
-        Way::Nocc => "nocc",
-        _ => "reno",
-    };
-    let sites = Sites {
-        client: "router",
-        server: "ftp-server",
-    };
-    sites.flows(START_S, control, way, programs)
 }
 
 #[cfg(test)]
@@ -131,6 +75,7 @@ mod tests {
     use fairwind_scenario::Experiment;
 
     use super::*;
+    use crate::demo::network::TRANSFER;
 
     #[test]
     fn every_way_is_an_experiment_that_can_be_run() {
@@ -146,7 +91,7 @@ mod tests {
             first: "nocc",
             switch: "[{ at = \"2s\", congestion_control = \"reno\" }]",
         };
-        for means in [&simulated, &Means::Programs(&programs)] {
+        for means in [&simulated, &Means::Programs(programs)] {
             for others in 0..=2 {
                 let network = Network {
                     others,

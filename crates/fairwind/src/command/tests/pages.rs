@@ -1,13 +1,13 @@
 //! Checks that the command line accepts every call on the pages and in the help texts.
 
-#[path = "../../tests/pages/recipes.rs"]
+#[path = "../../../tests/pages/recipes.rs"]
 mod recipes;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
-use super::Cli;
-use super::man::sections;
+use crate::command::Cli;
+use crate::command::man::sections;
 use recipes::{Call, blocks, calls};
 
 /// The error for a call that the command line does not accept.

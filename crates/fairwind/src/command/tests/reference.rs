@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use fairwind_testing::page::{Section, cell, check_sections, reference_pages, table};
 
-use super::Cli;
+use crate::command::Cli;
 
 /// How a section begins that has the options of the commands named behind it.
 const OPTIONS_OF: &str = "options of ";
@@ -244,9 +244,10 @@ fn marked_word(word: &str) -> String {
     let is_option = inside
         .strip_prefix("--")
         .is_some_and(|name| !name.is_empty());
-    match is_option || inside.contains('_') {
-        true => word.replacen(inside, &format!("`{inside}`"), 1),
-        false => word.to_owned(),
+    if is_option || inside.contains('_') {
+        word.replacen(inside, &format!("`{inside}`"), 1)
+    } else {
+        word.to_owned()
     }
 }
 
