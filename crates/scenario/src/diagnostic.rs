@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use strsim::osa_distance;
+
 /// A place in one of the texts of a [`Sources`]: bytes `start..end` of text number `source`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
@@ -195,22 +197,27 @@ impl std::error::Error for Diagnostic {}
 pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     match nearest(word, known.iter().copied()) {
-        Some(candidate) => format!("did you mean `{candidate}`?"),
+        Some(meant) => did_you_mean(meant),
         None if known.is_empty() => String::new(),
         None => format!("known here: {}", some(&known)),
     }
+}
+
+/// What helps someone who meant this word.
+pub(crate) fn did_you_mean(meant: &str) -> String {
+    format!("did you mean `{meant}`?")
 }
 
 /// The known word that `word` was probably meant to be.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // With up to a third of its letters wrong, a word is still recognisable.
     let tolerated = (word.chars().count() / 3).max(1);
-    known
+    let lower = word.to_lowercase();
+    let distances = known
         .into_iter()
-        .map(|candidate| (distance(word, candidate), candidate))
-        .filter(|(distance, _)| *distance <= tolerated)
-        .min()
-        .map(|(_, candidate)| candidate)
+        .map(|known| (osa_distance(&lower, &known.to_lowercase()), known));
+    let near = distances.filter(|(distance, _)| *distance <= tolerated);
+    near.min().map(|(_, known)| known)
 }
 
 /// The words, separated by commas; beyond the first 20 only their number.
@@ -221,28 +228,6 @@ pub fn some(words: &[&str]) -> String {
         Some(more) if more > 0 => format!("{shown} and {more} more"),
         _ => shown,
     }
-}
-
-/// Damerau-Levenshtein distance (optimal string alignment), ignoring case.
-fn distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.to_lowercase().chars().collect();
-    let b: Vec<char> = b.to_lowercase().chars().collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let substitution = above[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = substitution.min(above[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(before[j - 2] + 1);
-            }
-            row.push(best);
-        }
-        before = above;
-        above = row;
-    }
-    above[b.len()]
 }
 
 #[cfg(test)]
@@ -313,11 +298,11 @@ mod tests {
     }
 
     #[test]
-    fn distance_counts_edits_and_swaps() {
-        assert_eq!(distance("cubic", "cubic"), 0);
-        assert_eq!(distance("cubci", "cubic"), 1);
-        assert_eq!(distance("cubi", "cubic"), 1);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
+    fn edits_and_swaps_count_and_case_does_not() {
+        assert_eq!(nearest("cubic", ["cubic"]), Some("cubic"));
+        assert_eq!(nearest("Cubci", ["cubic"]), Some("cubic"));
+        assert_eq!(nearest("cubi", ["cubic"]), Some("cubic"));
+        assert_eq!(nearest("kitten", ["sitting"]), None);
+        assert_eq!(nearest("", ["abc"]), None);
     }
 }

@@ -21,10 +21,11 @@ impl Stack {
 
     /// The word for it in files and results.
     pub fn word(self) -> &'static str {
-        match self {
-            Stack::Linux => "linux",
-            Stack::Classic2005 => "2005",
-        }
+        let mut words = Stack::WORDS.iter();
+        words
+            .find(|(_, stack)| *stack == self)
+            .expect("each has a word")
+            .0
     }
 
     /// The congestion control of a flow that names none.
