@@ -113,20 +113,10 @@ impl fmt::Display for Problem {
             let number = self.line.to_string();
             let margin = " ".repeat(number.len());
             // Repeats the tabs of the line, so that the marks line up whatever the width of a tab.
-            let indent: String = self
-                .line_text
-                .chars()
-                .take(self.column - 1)
-                .map(|c| if c == '\t' { '\t' } else { ' ' })
-                .collect();
-            writeln!(
-                out,
-                "{}:{}:{}: {}",
-                self.file.display(),
-                self.line,
-                self.column,
-                self.message
-            )?;
+            let before = self.line_text.chars().take(self.column - 1);
+            let indent: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+            let (file, column) = (self.file.display(), self.column);
+            writeln!(out, "{file}:{number}:{column}: {}", self.message)?;
             writeln!(out, "  {number} | {}", self.line_text)?;
             write!(out, "  {margin} | {indent}{}", "^".repeat(self.marked))?;
         }
@@ -184,10 +174,10 @@ impl fmt::Display for Diagnostic {
             }
             write!(out, "{problem}")?;
         }
-        match self.problems.len().checked_sub(MOST_SHOWN) {
-            Some(more) if more > 0 => write!(out, "\n... and {more} more"),
-            _ => Ok(()),
+        if self.problems.len() > MOST_SHOWN {
+            write!(out, "\n... and {} more", self.problems.len() - MOST_SHOWN)?;
         }
+        Ok(())
     }
 }
 
@@ -224,10 +214,10 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 pub fn some(words: &[&str]) -> String {
     const MAX_NAMES: usize = 20;
     let shown = words[..words.len().min(MAX_NAMES)].join(", ");
-    match words.len().checked_sub(MAX_NAMES) {
-        Some(more) if more > 0 => format!("{shown} and {more} more"),
-        _ => shown,
+    if words.len() > MAX_NAMES {
+        return format!("{shown} and {} more", words.len() - MAX_NAMES);
     }
+    shown
 }
 
 #[cfg(test)]

@@ -164,10 +164,14 @@ impl ExperimentFile {
 
     /// Whether a bandwidth, delay or loss follows a recording.
     pub fn follows_traces(&self) -> bool {
+        self.directions().any(link::Direction::follows_traces)
+    }
+
+    /// Both directions of each link.
+    pub(crate) fn directions(&self) -> impl Iterator<Item = &link::Direction> {
         self.link
             .iter()
             .flat_map(|link| [&link.forward, &link.reverse])
-            .any(link::Direction::follows_traces)
     }
 }
 

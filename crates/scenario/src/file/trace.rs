@@ -28,7 +28,7 @@ pub(crate) struct TraceTable {
 
 /// Where recordings are looked up, and how fast they are played back.
 #[derive(Clone, Copy, Debug)]
-pub struct Recordings<'a> {
+pub(crate) struct Recordings<'a> {
     /// The experiment file's folder.
     pub folder: &'a Path,
     /// Speed of playback, as a multiple of the recorded speed.
@@ -45,7 +45,7 @@ struct Source {
 
 /// Reads a bandwidth trace: packet opportunities if the file has one column, or a second one called
 /// `packets…`; otherwise steps, in Mbit/s if the header names no unit.
-pub fn rate(
+pub(crate) fn rate(
     node: &Node,
     table: &Table,
     recordings: Recordings<'_>,
@@ -68,7 +68,7 @@ pub fn rate(
 }
 
 /// Reads a recorded delay or loss; `unit` is that of values without a header.
-pub fn steps<V: Traced>(
+pub(crate) fn steps<V: Traced>(
     node: &Node,
     table: &Table,
     recordings: Recordings<'_>,
