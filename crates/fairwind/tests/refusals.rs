@@ -1,4 +1,5 @@
-//! Every way in which an experiment file is refused: text and exit code, as in `refusals/refusals.txt`.
+//! Every way in which an experiment file is refused: text and exit code, as in `refusals/refusals.txt`. With
+//! `FAIRWIND_UPDATE_PAGES=1` the test writes them anew.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -138,7 +138,7 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     /// A problem with the whole file, for instance that it cannot be read.
-    pub fn whole_file(file: &Path, message: String, help: String) -> Self {
+    pub(crate) fn whole_file(file: &Path, message: String, help: String) -> Self {
         Diagnostic {
             problems: vec![Problem {
                 file: file.to_owned(),

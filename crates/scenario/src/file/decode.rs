@@ -234,7 +234,7 @@ pub fn text(node: &Node, findings: &mut Findings) -> Option<String> {
 }
 
 /// A string and its place.
-pub fn located_text(node: &Node, findings: &mut Findings) -> Option<Located<String>> {
+pub(crate) fn located_text(node: &Node, findings: &mut Findings) -> Option<Located<String>> {
     let value = match (&node.value, &node.typed) {
         (Value::String(text), _) => text.clone(),
         // On the command line `stack=2005` needs no quotes.

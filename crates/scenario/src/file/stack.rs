@@ -29,7 +29,7 @@ impl Stack {
     }
 
     /// The congestion control of a flow that names none.
-    pub fn default_control(self) -> &'static str {
+    pub(crate) fn default_control(self) -> &'static str {
         match self {
             Stack::Linux => "cubic",
             Stack::Classic2005 => "reno",

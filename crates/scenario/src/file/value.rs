@@ -73,7 +73,7 @@ impl Table {
 
 impl Node {
     /// Whether it is this string.
-    pub fn is_text(&self, word: &str) -> bool {
+    pub(crate) fn is_text(&self, word: &str) -> bool {
         matches!(&self.value, Value::String(text) if text == word)
     }
 
@@ -126,7 +126,7 @@ fn syntax_help(text: &str, at: usize) -> String {
 /// Parses a value from the command line: as TOML if it is TOML, otherwise as a plain string.
 ///
 /// `offset` is where `typed` begins in text number `source`.
-pub fn parse_typed(typed: &str, source: usize, offset: usize) -> Node {
+pub(crate) fn parse_typed(typed: &str, source: usize, offset: usize) -> Node {
     let mut node = match DeValue::parse(typed) {
         Ok(value) => convert(value, source, offset),
         Err(_) => Node {
