@@ -166,13 +166,16 @@ impl<'a> Fields<'a> {
         name: &'static str,
         mut read: impl FnMut(&Node, usize, &mut Findings) -> Option<T>,
     ) -> Option<Vec<T>> {
-        let node = self.node(name);
-        let (items, span) = match node.map(|node| (&node.value, node.span)) {
-            Some((Value::Array(items), span)) => (items.as_slice(), span),
-            Some((_, span)) => {
-                let noun = node.map_or("", Node::noun);
-                let message = format!("`{name}` is {noun}, not a list of tables");
-                findings.add(span, message, format!("write [[{name}]] with two brackets"));
+        let (items, span) = match self.node(name) {
+            Some(Node {
+                value: Value::Array(items),
+                span,
+                ..
+            }) => (items.as_slice(), *span),
+            Some(node) => {
+                let message = format!("`{name}` is {}, not a list of tables", node.noun());
+                let help = format!("write [[{name}]] with two brackets");
+                findings.add(node.span, message, help);
                 return Some(Vec::new());
             }
             None => (&[][..], self.span),

@@ -42,7 +42,7 @@ pub enum Scheduler {
 /// Range of a weight.
 const WEIGHTS: (u32, u32) = (1, 1_000_000);
 
-/// A weight, for the schema.
+// A weight, for the schema, which would show a doc comment.
 #[derive(JsonSchema)]
 #[schemars(inline)]
 struct Weight(
