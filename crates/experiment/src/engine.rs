@@ -9,9 +9,9 @@ use fairwind_scenario::Experiment;
 use fairwind_trace::kernel::TraceError;
 
 pub mod lab;
-pub mod performance;
 pub mod sim;
 
+mod performance;
 mod totals;
 mod work;
 
@@ -71,4 +71,11 @@ pub enum EngineError {
     /// The instruments of the running kernel cannot be read.
     #[error("{0}\n  help: `fairwind sim run` needs neither this nor privileges")]
     Trace(#[from] TraceError),
+}
+
+impl EngineError {
+    fn unable(message: String, help: impl Into<String>) -> EngineError {
+        let help = help.into();
+        EngineError::Unable { message, help }
+    }
 }

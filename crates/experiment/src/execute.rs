@@ -133,6 +133,14 @@ pub enum ExecuteError {
     Report(#[from] ReportError),
 }
 
+impl ExecuteError {
+    /// The failure of a file operation on this path.
+    fn at(path: &Path) -> impl FnOnce(io::Error) -> ExecuteError {
+        let path = path.to_owned();
+        |source| ExecuteError::Io { path, source }
+    }
+}
+
 /// Runs the experiment with every seed, [`ExecuteOptions::jobs`] at a time, and writes the result.
 /// With one seed the folder holds the run itself; with several it holds a sub-folder `seed-N` for
 /// each and `summary.json`.
@@ -158,10 +166,7 @@ pub fn execute(
             [_] => dir.to_owned(),
             _ => dir.join(seed_folder(seed)),
         };
-        fs::create_dir_all(&folder).map_err(|source| ExecuteError::Io {
-            path: folder.clone(),
-            source,
-        })?;
+        fs::create_dir_all(&folder).map_err(ExecuteError::at(&folder))?;
         run_once(experiment, engine, seed, &folder, options.series, progress)
     };
     let jobs = if engine.is_real_time() {
@@ -219,8 +224,8 @@ fn remove_unfinished(dir: &Path, seeds: &[u64], runs: &[RunResult]) -> Result<()
     for seed in seeds.iter().filter(|seed| !done.contains(seed)) {
         let path = dir.join(seed_folder(*seed));
         match fs::remove_dir_all(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(ExecuteError::Io { path, source });
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(ExecuteError::at(&path)(error));
             }
             _ => {}
         }
@@ -229,10 +234,8 @@ fn remove_unfinished(dir: &Path, seeds: &[u64], runs: &[RunResult]) -> Result<()
 }
 
 fn seeds(experiment: &Experiment, options: &ExecuteOptions) -> Result<Vec<u64>, ExecuteError> {
-    let seeds = match &options.seeds {
-        Some(seeds) => seeds.clone(),
-        None => experiment.seeds().to_vec(),
-    };
+    let seeds = options.seeds.clone();
+    let seeds = seeds.unwrap_or_else(|| experiment.seeds().to_vec());
     if seeds.is_empty() {
         return Err(ExecuteError::NoSeed);
     }
@@ -262,23 +265,22 @@ fn run_once(
         seed,
         folder,
     };
-    let result = if series && experiment.file().record.series {
+    let file = experiment.file();
+    let result = if series && file.record.series {
         let flows: Vec<String> = experiment.flows().into_iter().map(|f| f.name).collect();
-        let links: Vec<String> = experiment
-            .reported_links()
-            .into_iter()
-            .map(|direction| direction.name(&experiment.file().link[direction.link()]))
+        let links = experiment.reported_links().into_iter();
+        let links: Vec<String> = links
+            .map(|link| link.name(&file.link[link.link()]))
             .collect();
         let mut recorder = ParquetRecorder::create(folder, &flows, &links)?;
         let result = engine.run(run, &mut recorder, progress);
         // If the recorder stopped the run, its error is the cause.
         recorder.finish()?;
-        result.map_err(engine_error)?
+        result
     } else {
-        engine
-            .run(run, &mut NoRecorder, progress)
-            .map_err(engine_error)?
+        engine.run(run, &mut NoRecorder, progress)
     };
+    let result = result.map_err(engine_error)?;
     result.write(folder)?;
     Ok(result)
 }
@@ -327,14 +329,12 @@ fn run_all(
     for slot in results {
         match slot.into_inner().expect("no run panics with the lock") {
             Some(Ok(run)) => runs.push(run),
-            Some(Err(ExecuteError::Stopped)) | None => {
-                ended.get_or_insert(ExecuteError::Stopped);
-            }
             // The error that stopped the others says more than that they were stopped.
-            Some(Err(error)) if matches!(ended, None | Some(ExecuteError::Stopped)) => {
-                ended = Some(error);
+            other if matches!(ended, None | Some(ExecuteError::Stopped)) => {
+                let error = other.and_then(Result::err);
+                ended = Some(error.unwrap_or(ExecuteError::Stopped));
             }
-            Some(Err(_)) => {}
+            _ => {}
         }
     }
     (runs, ended)

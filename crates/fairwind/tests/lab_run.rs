@@ -55,9 +55,13 @@ impl Bench {
     }
 
     fn command(&self, more: &[&str]) -> Command {
+        self.engine("lab", more)
+    }
+
+    fn engine(&self, engine: &str, more: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fairwind"));
         command.current_dir(self.folder.path());
-        command.args(["lab", "run", "x.toml"]).args(more);
+        command.args([engine, "run", "x.toml"]).args(more);
         command
     }
 
@@ -125,6 +129,41 @@ fn a_flow_of_the_kernel_fills_its_link() {
         "plots/cwnd.svg",
     ] {
         assert!(bench.path("x.result").join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn a_host_between_links_forwards_in_both_engines() {
+    let link = |name: &str, ends: &str| {
+        format!(
+            "[[link]]\nname = \"{name}\"\nbetween = {ends}\nbandwidth = \"20Mbit/s\"\ndelay = \"5ms\"\n"
+        )
+    };
+    let links = link("first", "[\"a\", \"b\"]") + &link("second", "[\"b\", \"c\"]");
+    let reno = "congestion_control = \"reno\"\nbytes = \"500kB\"";
+    let through = flow("through", reno).replace("to = \"b\"", "to = \"c\"");
+    let text = format!("duration = \"5s\"\n{links}{}{through}", flow("short", reno));
+    let Some(bench) = Bench::new(&text) else {
+        return;
+    };
+    for engine in ["sim", "lab"] {
+        let output = bench.engine(engine, &["--out", engine]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        let result = bench.read(&format!("{engine}/result.json"));
+        let field = |part: &str, at: usize, field: &str| number(&result[part][at][field]);
+        for flow in 0..2 {
+            assert_eq!(field("flows", flow, "bytes"), 500_000.0, "{engine}");
+        }
+        // Each link delays a packet by 5 ms.
+        assert!(field("flows", 0, "rtt_min_ms") >= 10.0, "{engine}");
+        assert!(field("flows", 1, "rtt_min_ms") >= 20.0, "{engine}");
+        // 500 kB are 346 packets, of 1500 bytes but for the last, and 52 to 60 bytes of SYN and FIN each.
+        let (first, second) = (field("links", 0, "bytes"), field("links", 1, "bytes"));
+        assert!(
+            (518_000.0..600_000.0).contains(&second),
+            "{engine}: {second}"
+        );
+        assert!(first >= second + 518_000.0, "{engine}: {first}");
     }
 }
 

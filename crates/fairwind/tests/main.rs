@@ -11,6 +11,7 @@ mod lab_exec;
 mod lab_exec_host;
 mod lab_run;
 mod pages;
+mod refusals;
 mod reproduce;
 mod serve;
 mod serve_rights;

@@ -15,7 +15,7 @@ use parquet::schema::types::{Type, TypePtr};
 /// Column of the time: seconds since the beginning, the first column.
 pub const TIME: &str = "time_s";
 /// Metadata key of the columns' units, as JSON.
-pub const UNITS_KEY: &str = "fairwind.units";
+const UNITS_KEY: &str = "fairwind.units";
 
 /// The columns of a file, which begin with the [`TIME`].
 ///
@@ -58,9 +58,10 @@ pub fn text(name: &str, optional: bool) -> Result<TypePtr, ParquetError> {
 }
 
 fn repetition(optional: bool) -> Repetition {
-    match optional {
-        true => Repetition::OPTIONAL,
-        false => Repetition::REQUIRED,
+    if optional {
+        Repetition::OPTIONAL
+    } else {
+        Repetition::REQUIRED
     }
 }
 

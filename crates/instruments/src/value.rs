@@ -3,7 +3,7 @@
 use super::CongestionState;
 
 /// A value of an instrument.
-pub trait Value: Copy {
+pub(crate) trait Value: Copy {
     /// Whether it may be missing.
     const OPTIONAL: bool;
 

@@ -26,7 +26,7 @@ pub struct CoDelConfig {
         schemars(with = "Option<Duration>", extend("default" = CoDelConfig::default().target.to_string()))
     )]
     pub target: Duration,
-    /// How long `target` must be exceeded before packets are dropped, above 0.
+    /// How long `target` must be exceeded before packets are dropped, above `target`.
     #[cfg_attr(
         feature = "schema",
         schemars(with = "Option<Duration>", extend("default" = CoDelConfig::default().interval.to_string()))

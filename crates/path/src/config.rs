@@ -53,6 +53,41 @@ pub enum Aqm {
     CoDel(CoDelConfig),
 }
 
+impl Aqm {
+    /// Validates the parameters.
+    ///
+    /// # Errors
+    ///
+    /// If one is out of range; reports the first one.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        match self {
+            Aqm::DropTail => Ok(()),
+            Aqm::Red(RedConfig {
+                w_q,
+                min_th,
+                max_th,
+                max_p,
+                ..
+            }) => {
+                let above_0 = |p: f64| p > 0.0 && p <= 1.0;
+                require(above_0(*w_q), "aqm.w_q", "must be above 0 and at most 1")?;
+                require(*min_th >= 0.0, "aqm.min_th", "must be at least 0")?;
+                require(max_th > min_th, "aqm.max_th", "must be above min_th")?;
+                require(max_th.is_finite(), "aqm.max_th", "must be finite")?;
+                require(
+                    above_0(*max_p),
+                    "aqm.max_p",
+                    "must be above 0 and at most 1",
+                )
+            }
+            Aqm::CoDel(CoDelConfig { target, interval }) => {
+                require(*target > Duration::ZERO, "aqm.target", "must be above 0")?;
+                require(interval > target, "aqm.interval", "must be above target")
+            }
+        }
+    }
+}
+
 /// Why a configuration is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {reason}")]
@@ -95,41 +130,13 @@ impl PipeConfig {
                 "must be at least 0 and below 1",
             )?;
         }
-        self.check_aqm()?;
+        self.aqm.check()?;
         self.check_scheduler()?;
         self.check_loss()?;
         probability(self.duplicate, "duplicate")?;
         self.reorder.map_or(Ok(()), |reorder| {
             probability(reorder.probability, "reorder")
         })
-    }
-
-    fn check_aqm(&self) -> Result<(), ConfigError> {
-        match &self.aqm {
-            Aqm::DropTail => Ok(()),
-            Aqm::Red(RedConfig {
-                w_q,
-                min_th,
-                max_th,
-                max_p,
-                ..
-            }) => {
-                let above_0 = |p: f64| p > 0.0 && p <= 1.0;
-                require(above_0(*w_q), "aqm.w_q", "must be above 0 and at most 1")?;
-                require(*min_th >= 0.0, "aqm.min_th", "must be at least 0")?;
-                require(max_th > min_th, "aqm.max_th", "must be above min_th")?;
-                require(max_th.is_finite(), "aqm.max_th", "must be finite")?;
-                require(
-                    above_0(*max_p),
-                    "aqm.max_p",
-                    "must be above 0 and at most 1",
-                )
-            }
-            Aqm::CoDel(CoDelConfig { target, interval }) => {
-                require(*target > Duration::ZERO, "aqm.target", "must be above 0")?;
-                require(interval > target, "aqm.interval", "must be above target")
-            }
-        }
     }
 
     fn check_scheduler(&self) -> Result<(), ConfigError> {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use strsim::osa_distance;
+
 /// A place in one of the texts of a [`Sources`]: bytes `start..end` of text number `source`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
@@ -111,20 +113,10 @@ impl fmt::Display for Problem {
             let number = self.line.to_string();
             let margin = " ".repeat(number.len());
             // Repeats the tabs of the line, so that the marks line up whatever the width of a tab.
-            let indent: String = self
-                .line_text
-                .chars()
-                .take(self.column - 1)
-                .map(|c| if c == '\t' { '\t' } else { ' ' })
-                .collect();
-            writeln!(
-                out,
-                "{}:{}:{}: {}",
-                self.file.display(),
-                self.line,
-                self.column,
-                self.message
-            )?;
+            let before = self.line_text.chars().take(self.column - 1);
+            let indent: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+            let (file, column) = (self.file.display(), self.column);
+            writeln!(out, "{file}:{number}:{column}: {}", self.message)?;
             writeln!(out, "  {number} | {}", self.line_text)?;
             write!(out, "  {margin} | {indent}{}", "^".repeat(self.marked))?;
         }
@@ -146,7 +138,7 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     /// A problem with the whole file, for instance that it cannot be read.
-    pub fn whole_file(file: &Path, message: String, help: String) -> Self {
+    pub(crate) fn whole_file(file: &Path, message: String, help: String) -> Self {
         Diagnostic {
             problems: vec![Problem {
                 file: file.to_owned(),
@@ -182,10 +174,10 @@ impl fmt::Display for Diagnostic {
             }
             write!(out, "{problem}")?;
         }
-        match self.problems.len().checked_sub(MOST_SHOWN) {
-            Some(more) if more > 0 => write!(out, "\n... and {more} more"),
-            _ => Ok(()),
+        if self.problems.len() > MOST_SHOWN {
+            write!(out, "\n... and {} more", self.problems.len() - MOST_SHOWN)?;
         }
+        Ok(())
     }
 }
 
@@ -195,54 +187,37 @@ impl std::error::Error for Diagnostic {}
 pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     match nearest(word, known.iter().copied()) {
-        Some(candidate) => format!("did you mean `{candidate}`?"),
+        Some(meant) => did_you_mean(meant),
         None if known.is_empty() => String::new(),
         None => format!("known here: {}", some(&known)),
     }
+}
+
+/// What helps someone who meant this word.
+pub(crate) fn did_you_mean(meant: &str) -> String {
+    format!("did you mean `{meant}`?")
 }
 
 /// The known word that `word` was probably meant to be.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // With up to a third of its letters wrong, a word is still recognisable.
     let tolerated = (word.chars().count() / 3).max(1);
-    known
+    let lower = word.to_lowercase();
+    let distances = known
         .into_iter()
-        .map(|candidate| (distance(word, candidate), candidate))
-        .filter(|(distance, _)| *distance <= tolerated)
-        .min()
-        .map(|(_, candidate)| candidate)
+        .map(|known| (osa_distance(&lower, &known.to_lowercase()), known));
+    let near = distances.filter(|(distance, _)| *distance <= tolerated);
+    near.min().map(|(_, known)| known)
 }
 
 /// The words, separated by commas; beyond the first 20 only their number.
 pub fn some(words: &[&str]) -> String {
     const MAX_NAMES: usize = 20;
     let shown = words[..words.len().min(MAX_NAMES)].join(", ");
-    match words.len().checked_sub(MAX_NAMES) {
-        Some(more) if more > 0 => format!("{shown} and {more} more"),
-        _ => shown,
+    if words.len() > MAX_NAMES {
+        return format!("{shown} and {} more", words.len() - MAX_NAMES);
     }
-}
-
-/// Damerau-Levenshtein distance (optimal string alignment), ignoring case.
-fn distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.to_lowercase().chars().collect();
-    let b: Vec<char> = b.to_lowercase().chars().collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let substitution = above[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = substitution.min(above[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(before[j - 2] + 1);
-            }
-            row.push(best);
-        }
-        before = above;
-        above = row;
-    }
-    above[b.len()]
+    shown
 }
 
 #[cfg(test)]
@@ -313,11 +288,11 @@ mod tests {
     }
 
     #[test]
-    fn distance_counts_edits_and_swaps() {
-        assert_eq!(distance("cubic", "cubic"), 0);
-        assert_eq!(distance("cubci", "cubic"), 1);
-        assert_eq!(distance("cubi", "cubic"), 1);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
+    fn edits_and_swaps_count_and_case_does_not() {
+        assert_eq!(nearest("cubic", ["cubic"]), Some("cubic"));
+        assert_eq!(nearest("Cubci", ["cubic"]), Some("cubic"));
+        assert_eq!(nearest("cubi", ["cubic"]), Some("cubic"));
+        assert_eq!(nearest("kitten", ["sitting"]), None);
+        assert_eq!(nearest("", ["abc"]), None);
     }
 }

@@ -1,5 +1,6 @@
 //! A validated experiment, as the engines receive it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::units::Duration;
 
-use crate::diagnostic::{Diagnostic, Sources};
+use crate::diagnostic::{Diagnostic, Located, Sources};
 use crate::file::decode::Findings;
 use crate::file::link::Scheduler;
 use crate::file::{self, ExperimentFile, Flow};
@@ -113,43 +114,32 @@ impl Experiment {
 
     /// Every flow of a run, copies included, in the order of the file.
     pub fn flows(&self) -> Vec<FlowCopy<'_>> {
-        let copies = |(position, flow): (usize, &'_ Flow)| {
-            flow.copies()
-                .map(|(name, start)| (name, position, start))
-                .collect::<Vec<_>>()
-        };
-        self.file
-            .flow
-            .iter()
-            .enumerate()
-            .flat_map(copies)
-            .map(|(name, position, start)| FlowCopy {
+        let flows = self.file.flow.iter().enumerate();
+        let copies = flows.flat_map(|(position, flow)| {
+            flow.copies().map(move |(name, start)| FlowCopy {
                 name,
                 position,
-                flow: &self.file.flow[position],
+                flow,
                 start,
             })
-            .collect()
+        });
+        copies.collect()
     }
 
     /// The link directions that results report, in the order of the file: those that carry data, and those
     /// that the file describes with `reverse` if acknowledgements pass them.
     pub fn reported_links(&self) -> Vec<DirectedLink> {
         let routes = self.topology.routes();
-        let carries_data =
-            |direction: &DirectedLink| routes.iter().any(|route| route.forward.contains(direction));
-        let carries_acks = |direction: &DirectedLink| {
-            routes
-                .iter()
-                .any(|route| route.backward.contains(direction))
-        };
-        (0..self.file.link.len())
-            .flat_map(|link| [DirectedLink::forward(link), DirectedLink::reverse(link)])
-            .filter(|direction| {
-                let written = self.file.link[direction.link()].reverse_written;
-                carries_data(direction) || written && carries_acks(direction)
+        let is_reported = |direction: &DirectedLink| {
+            let written = self.file.link[direction.link()].reverse_written;
+            routes.iter().any(|route| {
+                route.forward.contains(direction) || written && route.backward.contains(direction)
             })
-            .collect()
+        };
+        let links = 0..self.file.link.len();
+        let directions =
+            links.flat_map(|link| [DirectedLink::forward(link), DirectedLink::reverse(link)]);
+        directions.filter(is_reported).collect()
     }
 
     /// What the numbers of a result count, as sentences.
@@ -164,12 +154,8 @@ impl Experiment {
             for direction in [DirectedLink::forward(index), DirectedLink::reverse(index)] {
                 let own = direction.of(link).accounting;
                 if own != common {
-                    let name = direction.name(link);
-                    let _ = write!(
-                        sentence,
-                        " The bandwidth of link {name} counts {}.",
-                        own.definition()
-                    );
+                    let (name, what) = (direction.name(link), own.definition());
+                    let _ = write!(sentence, " The bandwidth of link {name} counts {what}.");
                 }
             }
         }
@@ -182,18 +168,10 @@ impl Experiment {
             self.topology.node(name).is_some()
                 || self.file.flow.iter().any(|flow| flow.name.value == name)
         };
-        let mut names: Vec<&str> = self
-            .file
-            .link
-            .iter()
-            .flat_map(|link| [&link.forward, &link.reverse])
-            .flat_map(|direction| direction.scheduler.names())
-            .map(|name| name.value.as_str())
-            .filter(|name| !known(name))
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        let directions = self.file.directions();
+        let names = directions.flat_map(|direction| direction.scheduler.names());
+        let names: BTreeSet<&str> = names.map(|name| name.value.as_str()).collect();
+        names.into_iter().filter(|name| !known(name)).collect()
     }
 
     /// Topology and flows in words, for people.
@@ -265,10 +243,8 @@ impl Experiment {
             }
         }
         for link in self.file.link.iter().filter(|link| link.capture) {
-            notes.push(format!(
-                "link `{}` is captured only in the lab",
-                link.name.value
-            ));
+            let name = &link.name.value;
+            notes.push(format!("link `{name}` is captured only in the lab"));
         }
         if self.file.time_scale != 1.0 && !self.file.follows_traces() {
             notes.push("`time_scale` changes nothing: no link follows a trace".to_owned());
@@ -278,16 +254,17 @@ impl Experiment {
 }
 
 fn describe_direction(direction: &file::link::Direction) -> String {
-    let mut parts = vec![match &direction.bandwidth {
+    let bandwidth = match &direction.bandwidth {
         Rate::Unlimited => "unlimited".to_owned(),
         Rate::Constant(bandwidth) => bandwidth.to_string(),
         Rate::Steps(trace) => format!("bandwidth as in {}", trace.name()),
         Rate::Opportunities(trace) => format!("bandwidth as in {}", trace.name()),
-    }];
-    parts.push(match &direction.delay {
+    };
+    let delay = match &direction.delay {
         Delay::Constant(delay) => delay.to_string(),
         Delay::Steps(trace) => format!("delay as in {}", trace.name()),
-    });
+    };
+    let mut parts = vec![bandwidth, delay];
     if let Some(jitter) = &direction.jitter {
         parts.push(format!("jitter {}", jitter.amount));
     }
@@ -308,10 +285,9 @@ fn describe_direction(direction: &file::link::Direction) -> String {
             parts.push(format!("priority {}", names.join(" > ")));
         }
         Scheduler::Wf2q { weights } => {
-            let shares: Vec<String> = weights
-                .iter()
-                .map(|(name, weight)| format!("{} {weight}", name.value))
-                .collect();
+            let share =
+                |(name, weight): &(Located<String>, u32)| format!("{} {weight}", name.value);
+            let shares: Vec<String> = weights.iter().map(share).collect();
             parts.push(format!("WF2Q+ {}", shares.join(", ")));
         }
     }

@@ -31,9 +31,9 @@ pub use link::Link;
 pub use record::Record;
 pub use stack::Stack;
 
-use decode::{Fields, Findings};
+use decode::{Fields, Findings, choice};
 use trace::Recordings;
-use value::{Node, Table, Value};
+use value::{Node, Table};
 
 /// Default of `mss`: an Ethernet packet without the headers of IP and TCP, timestamps included.
 const DEFAULT_MSS: u32 = 1448;
@@ -115,78 +115,63 @@ impl ExperimentFile {
         folder: &Path,
         findings: &mut Findings,
     ) -> Option<ExperimentFile> {
-        let whole_file = Span::default();
-        let mut fields = Fields::new("file", table, whole_file);
+        let mut fields = Fields::new("file", table, Span::default());
         let title = fields.optional(findings, "title", decode::text);
         let duration = fields.required(findings, "duration", "\"60s\"", decode::positive_duration);
-        let warmup_node = fields.node("warmup");
-        let warmup = warmup_node.and_then(|node| decode::duration(node, findings));
-        let seeds = fields.optional(findings, "seeds", seeds);
-        let stack = fields
-            .optional(findings, "stack", decode::choice(Stack::WORDS))
-            .unwrap_or(Stack::Linux);
-        let accounting = fields
-            .optional(findings, "accounting", decode::choice(link::ACCOUNTING))
-            .unwrap_or(Accounting::Ip);
-        let mss = fields
-            .optional(findings, "mss", flow::segment_payload)
-            .unwrap_or(DEFAULT_MSS);
-        let hz = fields.optional(findings, "hz", hz);
-        let tcp_rmem = fields.optional(findings, "tcp_rmem", three_sizes);
-        let tcp_wmem = fields.optional(findings, "tcp_wmem", three_sizes);
+        let warmup = fields.get_or(findings, "warmup", Duration::ZERO, |node, findings| {
+            warmup(node, duration, findings)
+        });
+        let seeds = fields.get_or(findings, "seeds", vec![1], seeds);
+        let stack = fields.get_or(findings, "stack", Stack::Linux, choice(Stack::WORDS));
+        let accounting = choice(link::ACCOUNTING);
+        let accounting = fields.get_or(findings, "accounting", Accounting::Ip, accounting);
+        let mss = fields.get_or(findings, "mss", DEFAULT_MSS, flow::segment_payload());
+        let hz = fields.get_or(findings, "hz", DEFAULT_HZ, hz);
+        let tcp_rmem = fields.get_or(findings, "tcp_rmem", DEFAULT_RMEM, three_sizes);
+        let tcp_wmem = fields.get_or(findings, "tcp_wmem", DEFAULT_WMEM, three_sizes);
         let time_scale = decode::number(TIME_SCALE_RANGE.0, TIME_SCALE_RANGE.1);
-        let time_scale = fields.optional(findings, "time_scale", time_scale);
-        let record = fields.optional(findings, "record", Record::read);
-        let links = tables(&mut fields, "link", findings);
-        let flows = tables(&mut fields, "flow", findings);
-        fields.finish(findings);
-
-        if let (Some(node), Some(warmup), Some(duration)) = (warmup_node, warmup, duration)
-            && warmup >= duration
-        {
-            findings.add(
-                node.span,
-                format!("a warm-up of {warmup} in a run of {duration} leaves nothing"),
-                "write a warm-up shorter than the duration",
-            );
-        }
-        let time_scale = time_scale.unwrap_or(1.0);
+        let time_scale = fields.get_or(findings, "time_scale", 1.0, time_scale);
+        let record = fields.get_or(findings, "record", Record::default(), Record::read);
         let recordings = Recordings { folder, time_scale };
-        let read_link = |node: &Node| Link::read(node, accounting, recordings, findings);
-        let link: Vec<_> = links.iter().map(read_link).collect();
-        let flow: Vec<_> = flows
-            .iter()
-            .enumerate()
-            .map(|(index, node)| Flow::read(node, index + 1, stack, mss, findings))
-            .collect();
+        let link = fields.tables(findings, "link", |node, _, findings| {
+            Link::read(node, accounting, recordings, findings)
+        });
+        let flow = fields.tables(findings, "flow", |node, position, findings| {
+            Flow::read(node, position, stack, mss, findings)
+        });
+        fields.finish(findings);
         Some(ExperimentFile {
             title: title.unwrap_or_else(|| {
                 let stem = Path::new(name).file_stem();
                 stem.map_or(name.to_owned(), |stem| stem.to_string_lossy().into_owned())
             }),
             duration: duration?,
-            warmup: warmup.unwrap_or(Duration::ZERO),
-            seeds: seeds.unwrap_or_else(|| vec![1]),
+            warmup,
+            seeds,
             stack,
             accounting,
             mss,
-            hz: hz.unwrap_or(DEFAULT_HZ),
-            tcp_rmem: tcp_rmem.unwrap_or(DEFAULT_RMEM),
-            tcp_wmem: tcp_wmem.unwrap_or(DEFAULT_WMEM),
+            hz,
+            tcp_rmem,
+            tcp_wmem,
             time_scale,
-            record: record.unwrap_or_default(),
+            record,
             // With a link or flow missing, the others cannot be checked against each other.
-            link: link.into_iter().collect::<Option<_>>()?,
-            flow: flow.into_iter().collect::<Option<_>>()?,
+            link: link?,
+            flow: flow?,
         })
     }
 
     /// Whether a bandwidth, delay or loss follows a recording.
     pub fn follows_traces(&self) -> bool {
+        self.directions().any(link::Direction::follows_traces)
+    }
+
+    /// Both directions of each link.
+    pub(crate) fn directions(&self) -> impl Iterator<Item = &link::Direction> {
         self.link
             .iter()
             .flat_map(|link| [&link.forward, &link.reverse])
-            .any(link::Direction::follows_traces)
     }
 }
 
@@ -199,8 +184,13 @@ pub fn read(
     set: &[String],
     findings: &mut Findings,
 ) -> Option<(ExperimentFile, Topology)> {
-    let parsed = value::parse_document(text).map_err(|finding| findings.list.push(finding));
-    let mut table = parsed.ok()?;
+    let mut table = match value::parse_document(text) {
+        Ok(table) => table,
+        Err(finding) => {
+            findings.list.push(finding);
+            return None;
+        }
+    };
     for argument in set {
         let source = findings.sources.add("--set", argument);
         overrides::apply(&mut table, argument, source, findings);
@@ -210,51 +200,28 @@ pub fn read(
     Some((file, topology))
 }
 
-/// The elements of `[[link]]` or `[[flow]]`, at least one.
-fn tables<'a>(fields: &mut Fields<'a>, name: &'static str, findings: &mut Findings) -> &'a [Node] {
-    let add = || format!("add a [[{name}]] table");
-    match fields.node(name) {
-        Some(Node {
-            value: Value::Array(items),
-            span,
-            ..
-        }) => {
-            if items.is_empty() {
-                findings.add(*span, format!("no {name}"), add());
-            }
-            items
-        }
-        Some(node) => {
-            findings.add(
-                node.span,
-                format!("`{name}` is {}, not a list of tables", node.noun()),
-                format!("write [[{name}]] with two brackets"),
-            );
-            &[]
-        }
-        None => {
-            findings.add(fields.span(), format!("no {name}"), add());
-            &[]
-        }
+/// A warm-up, which is shorter than the run.
+fn warmup(node: &Node, run: Option<Duration>, findings: &mut Findings) -> Option<Duration> {
+    let warmup = decode::duration(node, findings)?;
+    if let Some(run) = run.filter(|run| warmup >= *run) {
+        let message = format!("a warm-up of {warmup} in a run of {run} leaves nothing");
+        let help = "write a warm-up shorter than the duration";
+        return findings.refuse(node.span, message, help);
     }
+    Some(warmup)
 }
 
 fn seeds(node: &Node, findings: &mut Findings) -> Option<Vec<u64>> {
     let items = decode::list(node, findings, "[1, 2, 3]")?;
     if items.is_empty() {
-        findings.add(node.span, "no seed", "write at least one: [1]");
-        return None;
+        return findings.refuse(node.span, "no seed", "write at least one: [1]");
     }
     let mut seeds: Vec<u64> = Vec::new();
     for item in items {
         let seed = decode::whole(0, i64::MAX as u64)(item, findings)?;
         if seeds.contains(&seed) {
-            findings.add(
-                item.span,
-                format!("seed {seed} is listed twice"),
-                "the same seed gives the same run: write each once",
-            );
-            return None;
+            let help = "the same seed gives the same run: write each once";
+            return findings.refuse(item.span, format!("seed {seed} is listed twice"), help);
         }
         seeds.push(seed);
     }
@@ -267,33 +234,23 @@ fn three_sizes(node: &Node, findings: &mut Findings) -> Option<[u64; 3]> {
     let items = decode::list(node, findings, example)?;
     let size = decode::whole(1, i32::MAX as u64);
     let sizes: Option<Vec<u64>> = items.iter().map(|item| size(item, findings)).collect();
-    match sizes?.as_slice() {
-        [least, default, greatest] if least <= default && default <= greatest => {
-            Some([*least, *default, *greatest])
-        }
+    match <[u64; 3]>::try_from(sizes?) {
+        Ok(sizes) if sizes.is_sorted() => Some(sizes),
         _ => {
-            findings.add(
-                node.span,
-                "not least, default and greatest size",
-                format!("write three sizes in bytes that do not fall: {example}"),
-            );
-            None
+            let help = format!("write three sizes in bytes that do not fall: {example}");
+            findings.refuse(node.span, "not least, default and greatest size", help)
         }
     }
 }
 
 /// Jiffies per second.
 fn hz(node: &Node, findings: &mut Findings) -> Option<u32> {
-    let hz = decode::whole(1, u64::from(u32::MAX))(node, findings)? as u32;
+    let hz = decode::whole(1, u32::MAX)(node, findings)?;
     if HZ.contains(&hz) {
         return Some(hz);
     }
-    findings.add(
-        node.span,
-        format!("{hz} jiffies a second"),
-        "write 100, 250 or 1000, which kernels are built with",
-    );
-    None
+    let help = "write 100, 250 or 1000, which kernels are built with";
+    findings.refuse(node.span, format!("{hz} jiffies a second"), help)
 }
 
 #[cfg(test)]

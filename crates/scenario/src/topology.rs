@@ -27,7 +27,7 @@ impl DirectedLink {
     }
 
     /// Whether it goes from the second end to the first.
-    pub fn is_reverse(self) -> bool {
+    pub(crate) fn is_reverse(self) -> bool {
         self.0 % 2 == 1
     }
 
@@ -99,7 +99,7 @@ impl Topology {
     }
 
     /// The same with a route for each flow of the file.
-    pub fn with_routes(self, routes: Vec<Route>) -> Topology {
+    pub(crate) fn with_routes(self, routes: Vec<Route>) -> Topology {
         Topology { routes, ..self }
     }
 

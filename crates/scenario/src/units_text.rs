@@ -141,10 +141,11 @@ pub fn bytes(text: &str) -> Result<Bytes, UnitError> {
 /// Parses packets, such as `"1000pkt"`, or bytes, such as `"75kB"`.
 pub fn amount(text: &str) -> Result<Amount, UnitError> {
     let (_, unit) = split(text);
-    if PACKETS.units.iter().any(|(name, _)| *name == unit) {
+    let is_of = |kind: &Kind| kind.units.iter().any(|(name, _)| *name == unit);
+    if is_of(&PACKETS) {
         return quantity(text, &PACKETS).map(Amount::Packets);
     }
-    if BYTES.units.iter().any(|(name, _)| *name == unit) {
+    if is_of(&BYTES) {
         return quantity(text, &BYTES).map(Amount::Bytes);
     }
     let mut error = match quantity(text, &PACKETS) {
@@ -176,19 +177,17 @@ pub fn percentage(text: &str) -> Result<f64, UnitError> {
 
 fn quantity(text: &str, kind: &Kind) -> Result<u64, UnitError> {
     let (number, unit) = split(text);
+    let Kind { noun, example, .. } = kind;
     if number.starts_with('-') {
         return Err(UnitError {
             message: format!("\"{text}\" is negative"),
-            help: format!(
-                "write {} of 0 or more, such as \"{}\"",
-                kind.noun, kind.example
-            ),
+            help: format!("write {noun} of 0 or more, such as \"{example}\""),
         });
     }
     let Some((digits, decimals)) = decimal(number) else {
         return Err(UnitError {
-            message: format!("\"{text}\" is not {}", kind.noun),
-            help: format!("write a number and a unit, such as \"{}\"", kind.example),
+            message: format!("\"{text}\" is not {noun}"),
+            help: format!("write a number and a unit, such as \"{example}\""),
         });
     };
     let Some((_, factor)) = kind.units.iter().find(|(name, _)| *name == unit) else {
@@ -201,7 +200,7 @@ fn quantity(text: &str, kind: &Kind) -> Result<u64, UnitError> {
         .and_then(|value| u64::try_from(value).ok())
         .ok_or_else(|| UnitError {
             message: format!("\"{text}\" is too large"),
-            help: format!("write a smaller number, such as \"{}\"", kind.example),
+            help: format!("write a smaller number, such as \"{example}\""),
         })
 }
 
@@ -226,27 +225,18 @@ fn decimal(number: &str) -> Option<(u128, u32)> {
 }
 
 fn unknown_unit(text: &str, unit: &str, kind: &Kind) -> UnitError {
-    let (number, _) = split(text);
+    let Kind { noun, example, .. } = kind;
     let message = if unit.is_empty() {
         format!("\"{text}\" has no unit")
     } else {
-        format!("`{unit}` is not a unit of {}", kind.noun)
+        format!("`{unit}` is not a unit of {noun}")
     };
     let help = match translation(unit, kind) {
-        Some(right) => format!("write \"{number}{right}\""),
+        Some(right) => format!("write \"{}{right}\"", split(text).0),
         None => {
-            let names: Vec<&str> = kind
-                .units
-                .iter()
-                .map(|(name, _)| *name)
-                .filter(|name| name.is_ascii())
-                .collect();
-            format!(
-                "units of {} are {}: \"{}\"",
-                kind.noun,
-                names.join(", "),
-                kind.example
-            )
+            let names = kind.units.iter().map(|(name, _)| *name);
+            let names: Vec<&str> = names.filter(|name| name.is_ascii()).collect();
+            format!("units of {noun} are {}: \"{example}\"", names.join(", "))
         }
     };
     UnitError { message, help }

@@ -2,12 +2,11 @@
 
 use std::time::Instant;
 
-use fairwind_kernel::{process_cpu_ns, thread_cpu_ns};
 use fairwind_result::{Machine, Performance};
 
 /// Measures the cost of a run from its creation on.
 #[derive(Debug)]
-pub struct Stopwatch {
+pub(super) struct Stopwatch {
     wall: Instant,
     /// Reads the processor time, nanoseconds.
     cpu_clock: fn() -> u64,
@@ -15,17 +14,9 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Starts now, for a run that is entirely in the calling thread.
-    pub fn of_thread() -> Stopwatch {
-        Stopwatch::start(thread_cpu_ns)
-    }
-
-    /// Starts now, for a run that is all the process does.
-    pub fn of_process() -> Stopwatch {
-        Stopwatch::start(process_cpu_ns)
-    }
-
-    fn start(cpu_clock: fn() -> u64) -> Stopwatch {
+    /// Starts now. The clock is that of the thread for a run that is entirely in the calling thread, that of
+    /// the process for one that is all the process does.
+    pub(super) fn start(cpu_clock: fn() -> u64) -> Stopwatch {
         Stopwatch {
             wall: Instant::now(),
             cpu_clock,
@@ -36,7 +27,7 @@ impl Stopwatch {
     /// The cost since the start. For a run in a thread, processor time is that of the thread, so
     /// that parallel runs do not count for each other; memory is always the peak of the whole
     /// process.
-    pub fn performance(&self, data_packets: u64, events: u64) -> Performance {
+    pub(super) fn performance(&self, data_packets: u64, events: u64) -> Performance {
         Performance {
             data_packets,
             events,
@@ -51,9 +42,7 @@ impl Stopwatch {
 /// Largest resident memory of the process so far, 10^6 bytes; 0 if the system does not report it.
 fn peak_rss_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB"))
-        .and_then(|kib| kib.trim().parse::<f64>().ok())
-        .map_or(0.0, |kib| kib * 1024.0 / 1e6)
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.and_then(|peak| peak.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
+    kib.map_or(0.0, |kib| kib * 1024.0 / 1e6)
 }

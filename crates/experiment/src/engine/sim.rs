@@ -1,12 +1,11 @@
 //! The simulator as an engine: converts the experiment to a scenario, and the outcome to a result.
 
-use std::collections::BTreeMap;
-
 use fairwind_cc::native::Parameters;
 use fairwind_instruments::Instruments;
+use fairwind_kernel::thread_cpu_ns;
 use fairwind_path::units::Time;
+use fairwind_result::RunResult;
 use fairwind_result::record::{FlowSample, LinkSample, Recorder};
-use fairwind_result::{FORMAT_VERSION, RunResult};
 use fairwind_scenario::file;
 use fairwind_scenario::file::flow::{self, Control, Flow};
 use fairwind_scenario::pipes;
@@ -30,23 +29,17 @@ impl Engine for Sim {
 
     fn run(
         &self,
-        Run {
-            experiment, seed, ..
-        }: Run<'_>,
+        run: Run<'_>,
         recorder: &mut dyn Recorder,
         progress: &dyn Fn(f64) -> bool,
     ) -> Result<RunResult, EngineError> {
-        let stopwatch = Stopwatch::of_thread();
-        let scenario = scenario(experiment, seed, recorder.records())?;
-        let links = experiment.reported_links();
-        let mut link_of_pipe = vec![None; scenario.pipes.len()];
-        for (index, direction) in links.iter().enumerate() {
-            link_of_pipe[direction.index()] = Some(index);
-        }
+        let stopwatch = Stopwatch::start(thread_cpu_ns);
+        let experiment = run.experiment;
+        let scenario = scenario(experiment, run.seed, recorder.records())?;
         let mut watcher = Watcher {
             recorder,
             progress,
-            link_of_pipe,
+            link_of_pipe: totals::link_of_pipe(experiment),
             duration_s: scenario.duration.as_secs_f64(),
             stopped: false,
         };
@@ -54,38 +47,13 @@ impl Engine for Sim {
         if watcher.stopped {
             return Err(EngineError::Stopped);
         }
-        let file = experiment.file();
-        let flows = experiment.flows();
+        let copies = experiment.flows();
+        let flows = copies.iter().zip(&outcome.flows);
+        let flows = flows.map(|(copy, outcome)| totals::flow_result(copy, outcome));
+        let pipe = |direction: DirectedLink| &outcome.pipes[direction.index()];
         Ok(RunResult {
-            format_version: FORMAT_VERSION,
-            title: experiment.title().to_owned(),
-            engine: self.name().to_owned(),
-            seed,
-            versions: BTreeMap::from([(
-                "fairwind".to_owned(),
-                env!("CARGO_PKG_VERSION").to_owned(),
-            )]),
-            accounting: experiment.accounting(),
-            stack: file.stack.word().to_owned(),
-            duration_s: file.duration.as_secs_f64(),
-            warmup_s: file.warmup.as_secs_f64(),
-            overrides: experiment.overrides().to_vec(),
-            incomplete: None,
-            warnings: Vec::new(),
-            flows: flows
-                .iter()
-                .zip(&outcome.flows)
-                .map(|(copy, outcome)| totals::flow_result(copy, outcome))
-                .collect(),
-            links: links
-                .iter()
-                .map(|direction| {
-                    let statistics = &outcome.pipes[direction.index()];
-                    totals::link_result(*direction, file, statistics)
-                })
-                .collect(),
-            emulator: None,
             performance: stopwatch.performance(outcome.data_packets, outcome.events),
+            ..totals::result(&run, self, flows.collect(), pipe)
         })
     }
 }
@@ -125,10 +93,10 @@ pub fn scenario(
 /// The error for a flow that only the lab can run.
 fn unable(flow: &Flow) -> EngineError {
     let reason = flow.only_in_lab().unwrap_or_default();
-    EngineError::Unable {
-        message: format!("flow `{}` runs only in the lab: {reason}", flow.name.value),
-        help: "run it on this machine's kernel: fairwind lab run FILE".to_owned(),
-    }
+    EngineError::unable(
+        format!("flow `{}` runs only in the lab: {reason}", flow.name.value),
+        "run it on this machine's kernel: fairwind lab run FILE",
+    )
 }
 
 fn own<'a>(flow: &'a Flow, control: &'a Control) -> Result<&'a Parameters, EngineError> {
@@ -138,29 +106,24 @@ fn own<'a>(flow: &'a Flow, control: &'a Control) -> Result<&'a Parameters, Engin
     }
 }
 
-fn switches(flow: &Flow) -> Result<Vec<Switch>, EngineError> {
-    let switch = |switch: &flow::Switch| {
-        Ok(Switch {
-            at: Time::ZERO + switch.at,
-            parameters: own(flow, &switch.control)?.clone(),
-        })
-    };
-    flow.switch.iter().map(switch).collect()
-}
-
 fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfig, EngineError> {
     let (flow, file) = (copy.flow, experiment.file());
     let route = &experiment.topology().routes()[copy.position];
     let hops = |directions: &[DirectedLink], acknowledgements| {
-        let hop = |direction: &DirectedLink| Hop {
-            pipe: direction.index() as u32,
-            class: pipes::class(
-                direction.of(&file.link[direction.link()]),
-                flow,
-                acknowledgements,
-            ),
+        let hop = |direction: &DirectedLink| {
+            let link = direction.of(&file.link[direction.link()]);
+            Hop {
+                pipe: direction.index() as u32,
+                class: pipes::class(link, flow, acknowledgements),
+            }
         };
         directions.iter().map(hop).collect()
+    };
+    let switch = |switch: &flow::Switch| -> Result<Switch, EngineError> {
+        Ok(Switch {
+            at: Time::ZERO + switch.at,
+            parameters: own(flow, &switch.control)?.clone(),
+        })
     };
     Ok(FlowConfig {
         start: Time::ZERO + copy.start,
@@ -175,7 +138,7 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfi
             },
             hz: Some(file.hz),
             parameters: own(flow, &flow.control)?.clone(),
-            switches: switches(flow)?,
+            switches: flow.switch.iter().map(switch).collect::<Result<_, _>>()?,
             mss: flow.mss,
             receive_buffer: flow.receive_buffer,
             send_buffer: flow.send_buffer,
@@ -200,30 +163,26 @@ struct Watcher<'a> {
 
 impl Observer for Watcher<'_> {
     fn flow(&mut self, flow: usize, connection: usize, now: Time, instruments: &Instruments) {
-        self.recorder.flow(
-            flow,
-            &FlowSample {
-                time_ns: now.as_nanos(),
-                connection: connection as u32,
-                instruments: *instruments,
-            },
-        );
+        let sample = FlowSample {
+            time_ns: now.as_nanos(),
+            connection: connection as u32,
+            instruments: *instruments,
+        };
+        self.recorder.flow(flow, &sample);
     }
 
     fn pipe(&mut self, pipe: usize, now: Time, sample: &PipeSample) {
         let Some(link) = self.link_of_pipe[pipe] else {
             return;
         };
-        self.recorder.link(
-            link,
-            &LinkSample {
-                time_ns: now.as_nanos(),
-                queue_packets: sample.queue_packets,
-                queue_bytes: sample.queue_bytes,
-                drops: sample.drops,
-                bytes: sample.bytes,
-            },
-        );
+        let sample = LinkSample {
+            time_ns: now.as_nanos(),
+            queue_packets: sample.queue_packets,
+            queue_bytes: sample.queue_bytes,
+            drops: sample.drops,
+            bytes: sample.bytes,
+        };
+        self.recorder.link(link, &sample);
     }
 
     fn progress(&mut self, now: Time) -> bool {

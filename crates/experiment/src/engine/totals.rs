@@ -1,15 +1,60 @@
 //! Converts the engines' totals to the units of results.
 
+use std::collections::BTreeMap;
+
 use fairwind_path::pipe::PipeStatistics;
 use fairwind_path::rate::Rate;
-use fairwind_result::{FlowResult, LinkResult};
-use fairwind_scenario::FlowCopy;
+use fairwind_result::{FORMAT_VERSION, FlowResult, LinkResult, Performance, RunResult};
 use fairwind_scenario::file::{ExperimentFile, flow};
 use fairwind_scenario::topology::DirectedLink;
+use fairwind_scenario::{Experiment, FlowCopy};
 use fairwind_sim::outcome::FlowOutcome;
 
+use super::{Engine, Run};
+
+/// The result of a run, with nothing that only one engine has. `pipe` returns the totals of a pipe.
+pub(super) fn result<'a>(
+    run: &Run<'_>,
+    engine: &dyn Engine,
+    flows: Vec<FlowResult>,
+    pipe: impl Fn(DirectedLink) -> &'a PipeStatistics,
+) -> RunResult {
+    let experiment = run.experiment;
+    let file = experiment.file();
+    let links = experiment.reported_links().into_iter();
+    RunResult {
+        format_version: FORMAT_VERSION,
+        title: experiment.title().to_owned(),
+        engine: engine.name().to_owned(),
+        seed: run.seed,
+        versions: BTreeMap::from([("fairwind".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
+        accounting: experiment.accounting(),
+        stack: file.stack.word().to_owned(),
+        duration_s: file.duration.as_secs_f64(),
+        warmup_s: file.warmup.as_secs_f64(),
+        overrides: experiment.overrides().to_vec(),
+        incomplete: None,
+        warnings: Vec::new(),
+        flows,
+        links: links
+            .map(|link| link_result(link, file, pipe(link)))
+            .collect(),
+        emulator: None,
+        performance: Performance::default(),
+    }
+}
+
+/// The position of each pipe in the result's links; none for pipes that are not reported.
+pub(super) fn link_of_pipe(experiment: &Experiment) -> Vec<Option<usize>> {
+    let mut links = vec![None; 2 * experiment.file().link.len()];
+    for (index, direction) in experiment.reported_links().iter().enumerate() {
+        links[direction.index()] = Some(index);
+    }
+    links
+}
+
 /// A flow's totals in the units of results.
-pub fn flow_result(copy: &FlowCopy<'_>, outcome: &FlowOutcome) -> FlowResult {
+pub(super) fn flow_result(copy: &FlowCopy<'_>, outcome: &FlowOutcome) -> FlowResult {
     let flow = copy.flow;
     let active_s = outcome.active.as_secs_f64();
     let mbps = |bytes: u64, seconds: f64| bytes as f64 * 8.0 / 1e6 / seconds;
@@ -45,7 +90,7 @@ pub fn flow_result(copy: &FlowCopy<'_>, outcome: &FlowOutcome) -> FlowResult {
 }
 
 /// The totals of one direction of a link.
-pub fn link_result(
+fn link_result(
     direction: DirectedLink,
     file: &ExperimentFile,
     statistics: &PipeStatistics,
@@ -79,7 +124,6 @@ mod tests {
     use std::path::Path;
 
     use fairwind_path::units::Duration;
-    use fairwind_scenario::Experiment;
 
     use super::*;
 

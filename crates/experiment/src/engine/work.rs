@@ -5,7 +5,7 @@ use fairwind_workload::Application;
 
 /// What the two ends of a flow do.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Work<'a> {
+pub(crate) enum Work<'a> {
     /// Send and receive.
     Traffic(Application),
     /// Run programs, given as command lines for the shell.
@@ -19,7 +19,7 @@ pub enum Work<'a> {
 
 impl Work<'_> {
     /// The work that the flow describes.
-    pub fn of(flow: &Flow) -> Work<'_> {
+    pub(crate) fn of(flow: &Flow) -> Work<'_> {
         Work::Traffic(match flow.application {
             flow::Application::Bulk => Application::Bulk { bytes: flow.bytes },
             flow::Application::Web {
@@ -50,7 +50,7 @@ impl Work<'_> {
     }
 
     /// Number of simultaneous connections or datagram streams; programs count as one.
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         match self {
             Work::Traffic(application) => application.connections(),
             Work::Programs { .. } => 1,

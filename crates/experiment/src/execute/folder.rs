@@ -1,6 +1,5 @@
 //! The folder of a result: what it may replace, and how it is published under its name.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ use super::leftovers::{self, Working};
 
 /// Where a result will be published, and the folder beside it in which it is written.
 #[derive(Debug)]
-pub struct Destination {
+pub(crate) struct Destination {
     out: PathBuf,
     force: bool,
     /// Removed with everything in it unless it is published.
@@ -25,7 +24,7 @@ pub struct Destination {
 impl Destination {
     /// Checks that a result may be published as `out` before any work is done, and creates the working
     /// folder.
-    pub fn prepare(out: &Path, force: bool) -> Result<Destination, ExecuteError> {
+    pub(crate) fn prepare(out: &Path, force: bool) -> Result<Destination, ExecuteError> {
         // Drops the last component of `results/.` and `results/`, which is no name to rename to.
         let out: PathBuf = out.components().collect();
         let name = out.file_name().ok_or_else(|| ExecuteError::InTheWay {
@@ -35,14 +34,8 @@ impl Destination {
         let parent = parent(&out);
         leftovers::remove(parent, name);
         may_be_replaced(&out, force)?;
-        fs::create_dir_all(parent).map_err(|source| ExecuteError::Io {
-            path: parent.to_owned(),
-            source,
-        })?;
-        let working = Working::create(parent, name).map_err(|source| ExecuteError::Io {
-            path: parent.to_owned(),
-            source,
-        })?;
+        fs::create_dir_all(parent).map_err(ExecuteError::at(parent))?;
+        let working = Working::create(parent, name).map_err(ExecuteError::at(parent))?;
         Ok(Destination {
             out,
             force,
@@ -51,19 +44,15 @@ impl Destination {
     }
 
     /// Where the result is written until it is complete.
-    pub fn working_folder(&self) -> &Path {
+    pub(crate) fn working_folder(&self) -> &Path {
         self.working.path()
     }
 
     /// Renames the complete result to its final name. Only then is the result that it replaces removed.
-    pub fn publish(self) -> Result<PathBuf, ExecuteError> {
+    pub(crate) fn publish(self) -> Result<PathBuf, ExecuteError> {
         let out = self.out.clone();
-        let io = |path: &Path| {
-            let path = path.to_owned();
-            move |source| ExecuteError::Io { path, source }
-        };
         let working = self.working.path();
-        sync(working).map_err(io(working))?;
+        sync(working).map_err(ExecuteError::at(working))?;
         // Another command may publish to the same place between any two steps here; whatever it does, the
         // name ends up with one complete result.
         loop {
@@ -71,20 +60,20 @@ impl Destination {
             match fs::rename(working, &out) {
                 Ok(()) => break,
                 Err(error) if is_taken(&error) => {}
-                Err(source) => return Err(io(&out)(source)),
+                Err(source) => return Err(ExecuteError::at(&out)(source)),
             }
             // Moves the old result aside first, so that the name never holds a mixture of two.
             let aside = self.working.aside();
             match fs::rename(&out, &aside) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(source) => return Err(io(&out)(source)),
+                Err(source) => return Err(ExecuteError::at(&out)(source)),
             }
             let renamed = fs::rename(working, &out);
             match renamed {
                 Err(source) if !is_taken(&source) => {
                     let _ = fs::rename(&aside, &out);
-                    return Err(io(&out)(source));
+                    return Err(ExecuteError::at(&out)(source));
                 }
                 // A newer result has the name; the old one is of no use to anybody.
                 _ => {
@@ -97,7 +86,7 @@ impl Destination {
         }
         let parent = parent(&out);
         self.working.keep();
-        sync(parent).map_err(io(parent))?;
+        sync(parent).map_err(ExecuteError::at(parent))?;
         Ok(out)
     }
 }
@@ -132,34 +121,22 @@ fn may_be_replaced(out: &Path, force: bool) -> Result<(), ExecuteError> {
     let entries = match fs::read_dir(out) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return match out.is_symlink() {
-                true => Err(in_the_way("it is a dangling symbolic link".into())),
-                false => Ok(()),
-            };
+            if out.is_symlink() {
+                return Err(in_the_way("it is a dangling symbolic link".into()));
+            }
+            return Ok(());
         }
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(in_the_way("it is a file".into()));
         }
-        Err(source) => {
-            return Err(ExecuteError::Io {
-                path: out.to_owned(),
-                source,
-            });
-        }
+        Err(source) => return Err(ExecuteError::at(out)(source)),
     };
-    let names: Result<Vec<OsString>, io::Error> =
-        entries.map(|entry| Ok(entry?.file_name())).collect();
-    let names = names.map_err(|source| ExecuteError::Io {
-        path: out.to_owned(),
-        source,
-    })?;
+    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let names: Result<Vec<String>, io::Error> = names.collect();
+    let names = names.map_err(ExecuteError::at(out))?;
     if names.is_empty() {
         return Ok(());
     }
-    let names: Vec<String> = names
-        .iter()
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect();
     let foreign = names.iter().find(|name| !is_ours(name));
     let is_result = |name: &String| name == RESULT_FILE || name == SUMMARY_FILE;
     match foreign {

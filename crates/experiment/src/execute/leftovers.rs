@@ -7,7 +7,6 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -22,7 +21,7 @@ const ATTEMPTS: usize = 100;
 
 /// A folder in which a result is written. It is removed with everything in it unless it is kept.
 #[derive(Debug)]
-pub struct Working {
+pub(crate) struct Working {
     folder: TempDir,
     /// None on a file system without locks, where leftovers stay.
     _lock: Option<File>,
@@ -30,7 +29,7 @@ pub struct Working {
 
 impl Working {
     /// Creates one in `parent` for the result called `name`.
-    pub fn create(parent: &Path, name: &OsStr) -> io::Result<Working> {
+    pub(crate) fn create(parent: &Path, name: &OsStr) -> io::Result<Working> {
         for _ in 0..ATTEMPTS {
             // By default a temporary folder is private; a result is as accessible as any other new folder.
             let folder = tempfile::Builder::new()
@@ -50,31 +49,28 @@ impl Working {
         Err(io::Error::other("every new folder is removed at once"))
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
     /// Where the result that this one replaces is moved aside.
-    pub fn aside(&self) -> PathBuf {
+    pub(crate) fn aside(&self) -> PathBuf {
         aside(self.path())
     }
 
     /// Keeps the folder, which has been renamed to the result's name.
-    pub fn keep(self) {
+    pub(crate) fn keep(self) {
         let _ = self.folder.keep();
     }
 }
 
 /// Removes what dead processes left behind of results called `name`. A result that was moved aside but not
 /// replaced gets its name back.
-pub fn remove(parent: &Path, name: &OsStr) {
+pub(crate) fn remove(parent: &Path, name: &OsStr) {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-    let names = entries.map(|entry| entry.file_name());
-    let leftovers: Vec<PathBuf> = names
-        .filter(|entry| is_working_folder(entry, name))
-        .map(|entry| parent.join(entry))
-        .collect();
-    for folder in leftovers {
+    let names: Vec<OsString> = entries.map(|entry| entry.file_name()).collect();
+    for entry in names.iter().filter(|entry| is_working_folder(entry, name)) {
+        let folder = parent.join(entry);
         let Ok(_lock) = lock(&folder) else { continue };
         let aside = aside(&folder);
         let out = parent.join(name);
@@ -119,15 +115,12 @@ fn is_taken(error: &io::Error) -> bool {
 /// Locks a folder for as long as the file is open. Fails if another process holds the lock.
 fn lock(folder: &Path) -> io::Result<File> {
     let file = File::open(folder)?;
-    // SAFETY: the descriptor is open.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    file.try_lock()?;
     // The previous holder may have removed the folder.
-    match fs::metadata(folder)?.ino() == file.metadata()?.ino() {
-        true => Ok(file),
-        false => Err(io::ErrorKind::NotFound.into()),
+    if fs::metadata(folder)?.ino() != file.metadata()?.ino() {
+        return Err(io::ErrorKind::NotFound.into());
     }
+    Ok(file)
 }
 
 #[cfg(test)]

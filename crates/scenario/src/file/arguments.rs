@@ -14,7 +14,7 @@ use super::value::{Node, Table, Value, parse_typed};
 use crate::diagnostic::{Diagnostic, Located, Sources, Span};
 
 /// The names of the two ends: the host of the command, and its peer.
-const ENDS: [&str; 2] = ["host", "peer"];
+const ENDS: &str = "[\"host\", \"peer\"]";
 
 /// Fields that make sense only for the links of a file, and what to do instead.
 const FILE_ONLY_FIELDS: [(&str, &str); 3] = [
@@ -49,39 +49,31 @@ pub fn link(
 ) -> Result<Link, Diagnostic> {
     let mut findings = Findings::new(Sources::new("path", ""));
     let mut table = Table::default();
-    for LinkArgument {
-        option,
-        field,
-        text,
-    } in arguments
-    {
-        let source = findings.sources.add(option, text);
-        match field {
-            Some(field) => {
-                let end = text.len();
-                let span = Span {
-                    source,
-                    start: 0,
-                    end,
-                };
-                let node = parse_typed(text.trim(), source, 0);
-                let value = (*field).to_owned();
-                table.set(Located { value, span }, node);
-            }
-            None => overrides::apply_to_link(&mut table, text, source, &mut findings),
+    for argument in arguments {
+        let text = &argument.text;
+        let source = findings.sources.add(argument.option, text);
+        let Some(field) = argument.field else {
+            overrides::apply_to_link(&mut table, text, source, &mut findings);
+            continue;
+        };
+        let span = Span {
+            source,
+            start: 0,
+            end: text.len(),
+        };
+        table.set(located(field, span), parse_typed(text.trim(), source, 0));
+    }
+    for (key, _) in &table.entries {
+        let of_files = FILE_ONLY_FIELDS
+            .iter()
+            .find(|(field, _)| *field == key.value);
+        if let Some((field, help)) = of_files {
+            let message = format!("`{field}` is only allowed in experiment files");
+            findings.add(key.span, message, *help);
         }
     }
-    for (field, help) in FILE_ONLY_FIELDS {
-        if let Some((key, _)) = table.entries.iter().find(|(key, _)| key.value == field) {
-            let span = key.span;
-            findings.add(
-                span,
-                format!("`{field}` is only allowed in experiment files"),
-                help,
-            );
-        }
-    }
-    table.set(unwritten("between".to_owned()), ends());
+    let between = located("between", Span::default());
+    table.set(between, parse_typed(ENDS, 0, 0));
     let whole = Node {
         span: Span::default(),
         value: Value::Table(table.clone()),
@@ -96,6 +88,11 @@ pub fn link(
     findings.result(link)
 }
 
+fn located(text: &str, span: Span) -> Located<String> {
+    let value = text.to_owned();
+    Located { value, span }
+}
+
 /// The port that a name in a scheduler denotes; none unless it is a number from 1 to 65535.
 pub fn port(name: &str) -> Option<u16> {
     name.parse().ok().filter(|port| *port > 0)
@@ -105,38 +102,17 @@ fn scheduler_names(link: &Link, findings: &mut Findings) {
     for direction in [&link.forward, &link.reverse] {
         let names = direction.scheduler.names();
         for (index, name) in names.iter().enumerate() {
-            if port(&name.value).is_none() {
-                findings.add(
-                    name.span,
-                    format!("`{}` is no port", name.value),
-                    "name the ports at the peer whose connections go first or have weight: 80",
-                );
-            } else if names[..index].iter().any(|n| n.value == name.value) {
-                findings.add(
-                    name.span,
-                    format!("`{}` is listed twice", name.value),
-                    "name each port once",
-                );
+            let port = &name.value;
+            if self::port(port).is_none() {
+                let help =
+                    "name the ports at the peer whose connections go first or have weight: 80";
+                findings.add(name.span, format!("`{port}` is no port"), help);
+            } else if names[..index].iter().any(|n| n.value == *port) {
+                let message = format!("`{port}` is listed twice");
+                findings.add(name.span, message, "name each port once");
             }
         }
     }
-}
-
-fn unwritten<T>(value: T) -> Located<T> {
-    Located {
-        value,
-        span: Span::default(),
-    }
-}
-
-fn ends() -> Node {
-    let node = |value| Node {
-        span: Span::default(),
-        value,
-        typed: None,
-    };
-    let names = ENDS.map(|end| node(Value::String(end.to_owned())));
-    node(Value::Array(names.into()))
 }
 
 #[cfg(test)]

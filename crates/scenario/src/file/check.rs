@@ -8,7 +8,7 @@ use super::ExperimentFile;
 use super::decode::Findings;
 use super::flow::{Application, Flow};
 use super::link::Link;
-use crate::diagnostic::{Located, Span, nearest, suggestion};
+use crate::diagnostic::{Located, nearest, suggestion};
 use crate::topology::{DirectedLink, Route, Topology};
 
 /// Connections in a run; each costs some kilobytes.
@@ -21,7 +21,7 @@ const MOST_HOPS: usize = 255;
 const TCP_HEADERS: u64 = 52;
 
 /// Reports every contradiction; returns the topology if there is none.
-pub fn check(file: &ExperimentFile, findings: &mut Findings) -> Option<Topology> {
+pub(super) fn check(file: &ExperimentFile, findings: &mut Findings) -> Option<Topology> {
     let found_before = findings.list.len();
     link_names(&file.link, findings);
     flow_names(&file.flow, findings);
@@ -30,11 +30,11 @@ pub fn check(file: &ExperimentFile, findings: &mut Findings) -> Option<Topology>
     for link in &file.link {
         scheduler_names(link, file, &topology, findings);
     }
-    let routes: Vec<Option<Route>> = file
+    let routes = file
         .flow
         .iter()
-        .map(|flow| route(flow, &topology, findings))
-        .collect();
+        .map(|flow| route(flow, &topology, findings));
+    let routes: Vec<Option<Route>> = routes.collect();
     let routes: Vec<Route> = routes.into_iter().collect::<Option<_>>()?;
     for (flow, route) in file.flow.iter().zip(&routes) {
         packets_fit(flow, route, &file.link, findings);
@@ -42,17 +42,17 @@ pub fn check(file: &ExperimentFile, findings: &mut Findings) -> Option<Topology>
     (findings.list.len() == found_before).then(|| topology.with_routes(routes))
 }
 
+/// What helps where a name is not unique.
+const OWN_NAME: &str = "give it a name of its own: name = \"…\"";
+
 fn link_names(links: &[Link], findings: &mut Findings) {
     let mut seen: HashSet<String> = HashSet::new();
     for link in links {
+        let Located { value: name, span } = &link.name;
         // Results give the reverse direction this name.
         let reverse = DirectedLink::reverse(0).name(link);
-        if !seen.insert(link.name.value.clone()) || !seen.insert(reverse) {
-            findings.add(
-                link.name.span,
-                format!("duplicate link name `{}`", link.name.value),
-                "give it a name of its own: name = \"…\"",
-            );
+        if !seen.insert(name.clone()) || !seen.insert(reverse) {
+            findings.add(*span, format!("duplicate link name `{name}`"), OWN_NAME);
         }
     }
 }
@@ -60,15 +60,10 @@ fn link_names(links: &[Link], findings: &mut Findings) {
 fn flow_names(flows: &[Flow], findings: &mut Findings) {
     let mut seen: HashSet<String> = HashSet::new();
     for flow in flows {
-        for (name, _) in flow.copies() {
-            if !seen.insert(name.clone()) {
-                findings.add(
-                    flow.name.span,
-                    format!("a second flow is called `{name}`"),
-                    "give it a name of its own: name = \"…\"",
-                );
-                break;
-            }
+        let mut names = flow.copies().map(|(name, _)| name);
+        if let Some(name) = names.find(|name| !seen.insert(name.clone())) {
+            let message = format!("a second flow is called `{name}`");
+            findings.add(flow.name.span, message, OWN_NAME);
         }
     }
 }
@@ -83,12 +78,9 @@ fn connections(flows: &[Flow], findings: &mut Findings) {
         };
         sum += u64::from(flow.count) * sessions;
         if sum > MOST_CONNECTIONS {
-            findings.add(
-                flow.name.span,
-                format!("{sum} connections up to this flow"),
-                format!("write fewer copies or sessions: at most {MOST_CONNECTIONS} in all"),
-            );
-            return;
+            let help = format!("write fewer copies or sessions: at most {MOST_CONNECTIONS} in all");
+            let message = format!("{sum} connections up to this flow");
+            return findings.add(flow.name.span, message, help);
         }
     }
 }
@@ -107,77 +99,51 @@ fn scheduler_names(
     let known: Vec<&str> = flows.chain(nodes).collect();
     for direction in [&link.forward, &link.reverse] {
         let names = direction.scheduler.names();
-        let none_known = !names.iter().any(|n| known.contains(&n.value.as_str()));
-        for (index, name) in names.iter().enumerate() {
-            if names[..index].iter().any(|n| n.value == name.value) {
-                findings.add(
-                    name.span,
-                    format!("`{}` is listed twice", name.value),
-                    "name each flow or host once",
-                );
+        let is_named = |known: &str| names.iter().any(|name| name.value == known);
+        let none_known = !known.iter().any(|known| is_named(known));
+        let unnamed = || known.iter().copied().filter(|known| !is_named(known));
+        for (index, Located { value: name, span }) in names.iter().enumerate() {
+            if names[..index].iter().any(|n| n.value == *name) {
+                let message = format!("`{name}` is listed twice");
+                findings.add(*span, message, "name each flow or host once");
             }
-            if known.contains(&name.value.as_str()) {
-                continue;
-            }
-            let unnamed = || {
-                let named = |known: &&&str| names.iter().any(|n| n.value == **known);
-                known.iter().filter(move |known| !named(known)).copied()
-            };
-            if none_known || nearest(&name.value, unnamed()).is_some() {
-                findings.add(
-                    name.span,
-                    format!("no flow and no host is called `{}`", name.value),
-                    suggestion(&name.value, unnamed()),
-                );
+            let is_known = known.contains(&name.as_str());
+            if !is_known && (none_known || nearest(name, unnamed()).is_some()) {
+                let message = format!("no flow and no host is called `{name}`");
+                findings.add(*span, message, suggestion(name, unnamed()));
             }
         }
     }
 }
 
 fn route(flow: &Flow, topology: &Topology, findings: &mut Findings) -> Option<Route> {
-    let mut node = |name: &Located<String>| {
-        let found = topology.node(&name.value);
-        if found.is_none() {
-            findings.add(
-                name.span,
-                format!("no link has an end `{}`", name.value),
-                suggestion(&name.value, topology.nodes().iter().map(String::as_str)),
-            );
-        }
-        found
+    let mut node = |Located { value: name, span }: &Located<String>| {
+        topology.node(name).or_else(|| {
+            let help = suggestion(name, topology.nodes().iter().map(String::as_str));
+            findings.refuse(*span, format!("no link has an end `{name}`"), help)
+        })
     };
     let (from, to) = (node(&flow.from), node(&flow.to));
     let (from, to) = (from?, to?);
-    let forward = topology.path(from, to);
-    let backward = topology.path(to, from);
-    match (forward, backward) {
-        (Some(forward), Some(backward)) if forward.len().max(backward.len()) > MOST_HOPS => {
-            findings.add(
-                flow.to.span,
-                format!(
-                    "the way from `{}` to `{}` has {} links",
-                    flow.from.value,
-                    flow.to.value,
-                    forward.len().max(backward.len())
-                ),
-                format!("a packet lives for {MOST_HOPS} links at most"),
-            );
-            None
-        }
-        (Some(forward), Some(backward)) => Some(Route { forward, backward }),
-        _ => {
-            findings.add(
-                flow.to.span,
-                format!("no route from `{}` to `{}`", flow.from.value, flow.to.value),
-                format!(
-                    "from `{}` links lead only to {}; add a [[link]] that joins the two parts",
-                    flow.from.value,
-                    topology.reachable(from)
-                ),
-            );
-            None
-        }
+    let ends = format!("from `{}` to `{}`", flow.from.value, flow.to.value);
+    let (Some(forward), Some(backward)) = (topology.path(from, to), topology.path(to, from)) else {
+        let help = format!(
+            "from `{}` links lead only to {}; add a [[link]] that joins the two parts",
+            flow.from.value,
+            topology.reachable(from)
+        );
+        return findings.refuse(flow.to.span, format!("no route {ends}"), help);
+    };
+    let hops = forward.len().max(backward.len());
+    if hops > MOST_HOPS {
+        let help = format!("a packet lives for {MOST_HOPS} links at most");
+        return findings.refuse(
+            flow.to.span,
+            format!("the way {ends} has {hops} links"),
+            help,
+        );
     }
+    Some(Route { forward, backward })
 }
 
 /// A queue in bytes must hold one packet of each flow, or the flow would never progress.
@@ -188,20 +154,16 @@ fn packets_fit(flow: &Flow, route: &Route, links: &[Link], findings: &mut Findin
     };
     for direction in &route.forward {
         let link = &links[direction.link()];
-        let queue = direction.of(link).queue;
-        if let Some(Capacity::Bytes(bytes)) = queue
+        if let Some(Capacity::Bytes(bytes)) = direction.of(link).queue
             && bytes < packet
         {
-            let span: Span = link.name.span;
-            findings.add(
-                span,
-                format!(
-                    "the queue of link `{}`, {bytes} bytes, holds no packet of flow `{}`, \
-                     {packet} bytes",
-                    link.name.value, flow.name.value
-                ),
-                format!("write a queue of \"{packet}B\" or more"),
+            let message = format!(
+                "the queue of link `{}`, {bytes} bytes, holds no packet of flow `{}`, {packet} \
+                 bytes",
+                link.name.value, flow.name.value
             );
+            let help = format!("write a queue of \"{packet}B\" or more");
+            findings.add(link.name.span, message, help);
         }
     }
 }

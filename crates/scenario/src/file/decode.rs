@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use fairwind_path::units::{Bandwidth, Bytes, Duration};
 
@@ -40,6 +41,17 @@ impl Findings {
         });
     }
 
+    /// Reports a problem, because of which there is no value.
+    pub fn refuse<T>(
+        &mut self,
+        span: Span,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Option<T> {
+        self.add(span, message, help);
+        None
+    }
+
     /// What was read, if nothing is wrong with it.
     ///
     /// # Errors
@@ -52,16 +64,20 @@ impl Findings {
     }
 
     /// Reports that `node` has the wrong type.
-    fn wrong_type(&mut self, node: &Node, help: &str) {
+    fn wrong_type<T>(&mut self, node: &Node, help: impl Into<String>) -> Option<T> {
         let message = match &node.value {
             Value::String(text) => format!("\"{text}\" is not expected here"),
             _ => format!("{} is not expected here", node.noun()),
         };
-        self.add(node.span, message, help);
+        self.refuse(node.span, message, help)
     }
 
-    fn unit(&mut self, node: &Node, error: UnitError) {
-        self.add(node.span, error.message, error.help);
+    /// The quantity, or why the text of `node` is none.
+    fn quantity<T>(&mut self, node: &Node, read: Result<T, UnitError>) -> Option<T> {
+        match read {
+            Ok(value) => Some(value),
+            Err(error) => self.refuse(node.span, error.message, error.help),
+        }
     }
 }
 
@@ -96,11 +112,6 @@ impl<'a> Fields<'a> {
         Some(Fields::new(what, table, node.span))
     }
 
-    /// The place of the table itself, for reports of missing fields.
-    pub fn span(&self) -> Span {
-        self.span
-    }
-
     /// The node of a field, if the table has it.
     pub fn node(&mut self, name: &'static str) -> Option<&'a Node> {
         self.known.push(name);
@@ -122,6 +133,17 @@ impl<'a> Fields<'a> {
         read(self.node(name)?, findings)
     }
 
+    /// A field with a default.
+    pub fn get_or<T>(
+        &mut self,
+        findings: &mut Findings,
+        name: &'static str,
+        default: T,
+        read: impl FnOnce(&Node, &mut Findings) -> Option<T>,
+    ) -> T {
+        self.optional(findings, name, read).unwrap_or(default)
+    }
+
     /// A required field; `example` shows how it is written.
     pub fn required<T>(
         &mut self,
@@ -130,17 +152,45 @@ impl<'a> Fields<'a> {
         example: &str,
         read: impl FnOnce(&Node, &mut Findings) -> Option<T>,
     ) -> Option<T> {
-        match self.node(name) {
-            Some(node) => read(node, findings),
-            None => {
-                findings.add(
-                    self.span,
-                    format!("{} without `{name}`", self.what),
-                    format!("add {name} = {example}"),
-                );
-                None
+        let Some(node) = self.node(name) else {
+            let message = format!("{} without `{name}`", self.what);
+            return findings.refuse(self.span, message, format!("add {name} = {example}"));
+        };
+        read(node, findings)
+    }
+
+    /// The tables of `[[name]]`, at least one, each read with its position from 1; none if one of them is none.
+    pub fn tables<T>(
+        &mut self,
+        findings: &mut Findings,
+        name: &'static str,
+        mut read: impl FnMut(&Node, usize, &mut Findings) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let (items, span) = match self.node(name) {
+            Some(Node {
+                value: Value::Array(items),
+                span,
+                ..
+            }) => (items.as_slice(), *span),
+            Some(node) => {
+                let message = format!("`{name}` is {}, not a list of tables", node.noun());
+                let help = format!("write [[{name}]] with two brackets");
+                findings.add(node.span, message, help);
+                return Some(Vec::new());
             }
+            None => (&[][..], self.span),
+        };
+        if items.is_empty() {
+            findings.add(
+                span,
+                format!("no {name}"),
+                format!("add a [[{name}]] table"),
+            );
         }
+        let read = |(index, node)| read(node, index + 1, findings);
+        // All are read, also after one with a mistake.
+        let items: Vec<Option<T>> = items.iter().enumerate().map(read).collect();
+        items.into_iter().collect()
     }
 
     /// Reports the fields that were never read.
@@ -158,32 +208,27 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A table whose field `kind` says which other fields it has.
-pub struct Kinds<T: 'static> {
-    /// What messages call the table: `aqm`, and `aqm of kind red` once its kind is known.
-    pub what: &'static str,
-    /// A kind in quotes and a whole table, as messages show them.
-    pub examples: [&'static str; 2],
-    /// The kinds, and how the other fields of each are read.
-    pub all: &'static [(&'static str, FieldsReader<T>)],
-}
-
 /// Reads the fields of a table.
-pub type FieldsReader<T> = fn(&mut Fields<'_>, &mut Findings) -> Option<T>;
+pub(super) type FieldsReader<T> = fn(&mut Fields<'_>, &mut Findings) -> Option<T>;
 
-impl<T: 'static> Kinds<T> {
-    /// Reads such a table.
-    pub fn read(&self, node: &Node, findings: &mut Findings) -> Option<T> {
-        let [kind, whole] = self.examples;
-        let mut fields = Fields::of(self.what, node, findings, whole)?;
-        let (kind, read) = fields.required(findings, "kind", kind, |node, findings| {
-            word(node, findings, self.all)
-        })?;
-        fields.what = format!("{} of kind {kind}", self.what).into();
-        let value = read(&mut fields, findings);
-        fields.finish(findings);
-        value
-    }
+/// Reads a table whose field `kind` says which other fields it has. Messages call it `what`, and `what of kind
+/// red` once its kind is known; `examples` are a kind in quotes and a whole table.
+pub(super) fn by_kind<T>(
+    node: &Node,
+    findings: &mut Findings,
+    what: &'static str,
+    examples: [&str; 2],
+    kinds: &'static [(&'static str, FieldsReader<T>)],
+) -> Option<T> {
+    let [kind, whole] = examples;
+    let mut fields = Fields::of(what, node, findings, whole)?;
+    let (kind, read) = fields.required(findings, "kind", kind, |node, findings| {
+        word(node, findings, kinds)
+    })?;
+    fields.what = format!("{what} of kind {kind}").into();
+    let value = read(&mut fields, findings);
+    fields.finish(findings);
+    value
 }
 
 /// A string.
@@ -192,15 +237,12 @@ pub fn text(node: &Node, findings: &mut Findings) -> Option<String> {
 }
 
 /// A string and its place.
-pub fn located_text(node: &Node, findings: &mut Findings) -> Option<Located<String>> {
+pub(crate) fn located_text(node: &Node, findings: &mut Findings) -> Option<Located<String>> {
     let value = match (&node.value, &node.typed) {
         (Value::String(text), _) => text.clone(),
         // On the command line `stack=2005` needs no quotes.
         (Value::Integer(_) | Value::Float(_) | Value::Boolean(_), Some(typed)) => typed.clone(),
-        _ => {
-            findings.wrong_type(node, "write a text in quotes");
-            return None;
-        }
+        _ => return findings.wrong_type(node, "write a text in quotes"),
     };
     Some(Located {
         value,
@@ -209,19 +251,14 @@ pub fn located_text(node: &Node, findings: &mut Findings) -> Option<Located<Stri
 }
 
 /// A name: not empty, printable, at most 64 characters, no slash.
-pub fn name(node: &Node, findings: &mut Findings) -> Option<Located<String>> {
+pub(super) fn name(node: &Node, findings: &mut Findings) -> Option<Located<String>> {
     let name = located_text(node, findings)?;
+    let text = &name.value;
     let printable = |c: char| !c.is_control() && c != '/';
-    if name.value.trim().is_empty()
-        || name.value.chars().count() > 64
-        || !name.value.chars().all(printable)
-    {
-        findings.add(
-            node.span,
-            format!("{:?} is not a name", name.value),
-            "write 1 to 64 printable characters without a slash",
-        );
-        return None;
+    if text.trim().is_empty() || text.chars().count() > 64 || !text.chars().all(printable) {
+        let message = format!("{text:?} is not a name");
+        let help = "write 1 to 64 printable characters without a slash";
+        return findings.refuse(node.span, message, help);
     }
     Some(name)
 }
@@ -230,10 +267,7 @@ pub fn name(node: &Node, findings: &mut Findings) -> Option<Located<String>> {
 pub fn list<'a>(node: &'a Node, findings: &mut Findings, example: &str) -> Option<&'a [Node]> {
     match &node.value {
         Value::Array(items) => Some(items),
-        _ => {
-            findings.wrong_type(node, &format!("write a list: {example}"));
-            None
-        }
+        _ => findings.wrong_type(node, format!("write a list: {example}")),
     }
 }
 
@@ -241,10 +275,7 @@ pub fn list<'a>(node: &'a Node, findings: &mut Findings, example: &str) -> Optio
 pub fn table<'a>(node: &'a Node, findings: &mut Findings, example: &str) -> Option<&'a Table> {
     match &node.value {
         Value::Table(table) => Some(table),
-        _ => {
-            findings.wrong_type(node, &format!("write a table: {example}"));
-            None
-        }
+        _ => findings.wrong_type(node, format!("write a table: {example}")),
     }
 }
 
@@ -252,30 +283,23 @@ pub fn table<'a>(node: &'a Node, findings: &mut Findings, example: &str) -> Opti
 pub fn boolean(node: &Node, findings: &mut Findings) -> Option<bool> {
     match node.value {
         Value::Boolean(value) => Some(value),
-        _ => {
-            findings.wrong_type(node, "write true or false");
-            None
-        }
+        _ => findings.wrong_type(node, "write true or false"),
     }
 }
 
 /// A whole number from `least` to `greatest`, inclusive.
-pub fn whole(least: u64, greatest: u64) -> impl Fn(&Node, &mut Findings) -> Option<u64> {
-    move |node, findings| match node.value {
-        Value::Integer(value)
-            if u64::try_from(value).is_ok_and(|v| (least..=greatest).contains(&v)) =>
-        {
-            Some(value as u64)
-        }
-        Value::Integer(value) => {
-            let help = format!("write a whole number from {least} to {greatest}");
-            findings.add(node.span, format!("{value} is out of range"), help);
-            None
-        }
-        _ => {
-            let help = format!("write a whole number from {least} to {greatest}");
-            findings.wrong_type(node, &help);
-            None
+pub fn whole<T: Display + PartialOrd + TryFrom<i64>>(
+    least: T,
+    greatest: T,
+) -> impl Fn(&Node, &mut Findings) -> Option<T> {
+    move |node, findings| {
+        let help = format!("write a whole number from {least} to {greatest}");
+        let Value::Integer(value) = node.value else {
+            return findings.wrong_type(node, help);
+        };
+        match T::try_from(value) {
+            Ok(value) if (&least..=&greatest).contains(&&value) => Some(value),
+            _ => findings.refuse(node.span, format!("{value} is out of range"), help),
         }
     }
 }
@@ -283,40 +307,27 @@ pub fn whole(least: u64, greatest: u64) -> impl Fn(&Node, &mut Findings) -> Opti
 /// A number from `least` to `greatest`, inclusive.
 pub fn number(least: f64, greatest: f64) -> impl Fn(&Node, &mut Findings) -> Option<f64> {
     move |node, findings| {
+        let help = format!("write a number from {least} to {greatest}");
         let value = match node.value {
             Value::Integer(value) => value as f64,
             Value::Float(value) => value,
-            _ => {
-                let help = format!("write a number from {least} to {greatest}");
-                findings.wrong_type(node, &help);
-                return None;
-            }
+            _ => return findings.wrong_type(node, help),
         };
         if (least..=greatest).contains(&value) {
             return Some(value);
         }
-        let message = if value < 0.0 && least >= 0.0 {
-            format!("{value} is negative")
-        } else {
-            format!("{value} is out of range")
-        };
-        findings.add(
-            node.span,
-            message,
-            format!("write a number from {least} to {greatest}"),
-        );
-        None
+        let negative = value < 0.0 && least >= 0.0;
+        let wrong = if negative { "negative" } else { "out of range" };
+        findings.refuse(node.span, format!("{value} is {wrong}"), help)
     }
 }
 
 /// A probability: a number from 0 to 1, or a percentage.
-pub fn probability(node: &Node, findings: &mut Findings) -> Option<f64> {
-    if let Value::String(text) = &node.value {
-        return units_text::percentage(text)
-            .map_err(|error| findings.unit(node, error))
-            .ok();
+pub(super) fn probability(node: &Node, findings: &mut Findings) -> Option<f64> {
+    match &node.value {
+        Value::String(text) => findings.quantity(node, units_text::percentage(text)),
+        _ => number(0.0, 1.0)(node, findings),
     }
-    number(0.0, 1.0)(node, findings)
 }
 
 /// A quantity written as a string; `example` is shown if the unit is missing.
@@ -326,33 +337,28 @@ fn quantity<T>(
     example: &str,
     read: fn(&str) -> Result<T, UnitError>,
 ) -> Option<T> {
-    match &node.value {
-        Value::String(text) => read(text).map_err(|error| findings.unit(node, error)).ok(),
-        Value::Integer(value) => {
-            findings.add(
-                node.span,
-                format!("{value} has no unit"),
-                example_help(example),
-            );
-            None
-        }
-        Value::Float(value) => {
-            findings.add(
-                node.span,
-                format!("{value} has no unit"),
-                example_help(example),
-            );
-            None
-        }
-        _ => {
-            findings.wrong_type(node, &example_help(example));
-            None
-        }
-    }
+    let help = format!("write a number and a unit in quotes, such as \"{example}\"");
+    let number = match &node.value {
+        Value::String(text) => return findings.quantity(node, read(text)),
+        Value::Integer(value) => value.to_string(),
+        Value::Float(value) => value.to_string(),
+        _ => return findings.wrong_type(node, help),
+    };
+    findings.refuse(node.span, format!("{number} has no unit"), help)
 }
 
-fn example_help(example: &str) -> String {
-    format!("write a number and a unit in quotes, such as \"{example}\"")
+/// The same if it is not 0.
+fn above_zero<T: Default + PartialEq>(
+    value: T,
+    node: &Node,
+    findings: &mut Findings,
+    message: &str,
+    help: &str,
+) -> Option<T> {
+    if value == T::default() {
+        return findings.refuse(node.span, message, help);
+    }
+    Some(value)
 }
 
 /// A duration of 0 or more.
@@ -361,57 +367,33 @@ pub fn duration(node: &Node, findings: &mut Findings) -> Option<Duration> {
 }
 
 /// A duration above 0.
-pub fn positive_duration(node: &Node, findings: &mut Findings) -> Option<Duration> {
+pub(super) fn positive_duration(node: &Node, findings: &mut Findings) -> Option<Duration> {
     let value = duration(node, findings)?;
-    if value == Duration::ZERO {
-        findings.add(
-            node.span,
-            "0 is too short",
-            "write a time above 0, such as \"1s\"",
-        );
-        return None;
-    }
-    Some(value)
+    let help = "write a time above 0, such as \"1s\"";
+    above_zero(value, node, findings, "0 is too short", help)
 }
 
 /// A bandwidth above 0.
-pub fn bandwidth(node: &Node, findings: &mut Findings) -> Option<Bandwidth> {
+pub(super) fn bandwidth(node: &Node, findings: &mut Findings) -> Option<Bandwidth> {
     let value = quantity(node, findings, "50Mbit/s", units_text::bandwidth)?;
-    if value.as_bps() == 0 {
-        findings.add(
-            node.span,
-            "nothing passes at a bandwidth of 0",
-            "write a bandwidth above 0, such as \"50Mbit/s\"",
-        );
-        return None;
-    }
-    Some(value)
+    let message = "nothing passes at a bandwidth of 0";
+    let help = "write a bandwidth above 0, such as \"50Mbit/s\"";
+    above_zero(value, node, findings, message, help)
 }
 
 /// A number of bytes above 0.
 pub fn bytes(node: &Node, findings: &mut Findings) -> Option<Bytes> {
     let value = quantity(node, findings, "500kB", units_text::bytes)?;
-    if value.0 == 0 {
-        findings.add(
-            node.span,
-            "0 bytes are too few",
-            "write a size above 0, such as \"500kB\"",
-        );
-        return None;
-    }
-    Some(value)
+    let help = "write a size above 0, such as \"500kB\"";
+    above_zero(value, node, findings, "0 bytes are too few", help)
 }
 
 /// Packets or bytes, above 0.
-pub fn amount(node: &Node, findings: &mut Findings) -> Option<Amount> {
+pub(super) fn amount(node: &Node, findings: &mut Findings) -> Option<Amount> {
     let value = quantity(node, findings, "50pkt", units_text::amount)?;
     if matches!(value, Amount::Packets(0) | Amount::Bytes(0)) {
-        findings.add(
-            node.span,
-            "nothing fits into a queue of 0",
-            "write a length above 0, such as \"50pkt\" or \"75kB\"",
-        );
-        return None;
+        let help = "write a length above 0, such as \"50pkt\" or \"75kB\"";
+        return findings.refuse(node.span, "nothing fits into a queue of 0", help);
     }
     Some(value)
 }
@@ -429,14 +411,10 @@ fn word<T>(
     findings: &mut Findings,
     words: &'static [(&'static str, T)],
 ) -> Option<&'static (&'static str, T)> {
-    let text = located_text(node, findings)?;
-    let found = words.iter().find(|(word, _)| *word == text.value);
-    if found.is_none() {
-        findings.add(
-            node.span,
-            format!("\"{}\" is not known here", text.value),
-            suggestion(&text.value, words.iter().map(|(word, _)| *word)),
-        );
-    }
-    found
+    let text = located_text(node, findings)?.value;
+    let found = words.iter().find(|(word, _)| *word == text);
+    found.or_else(|| {
+        let help = suggestion(&text, words.iter().map(|(word, _)| *word));
+        findings.refuse(node.span, format!("\"{text}\" is not known here"), help)
+    })
 }

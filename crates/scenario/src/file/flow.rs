@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fairwind_path::units::{Bytes, Duration};
 use schemars::JsonSchema;
 
-use super::decode::{self, Fields, Findings};
+use super::decode::{self, Fields, Findings, choice, duration, name};
 use super::schema::ParameterValue;
 use super::stack::Stack;
 use super::value::Node;
@@ -76,7 +76,7 @@ pub struct Flow {
 }
 
 /// Range of a segment's payload in bytes: the kernel's minimum, and what fits into an IP packet.
-pub(super) const MSS_RANGE: (u64, u64) = (48, 65_483);
+pub(super) const MSS_RANGE: (u32, u32) = (48, 65_483);
 
 impl Flow {
     /// Reads `[[flow]]` table number `position` (from 1). `stack` and `mss` are the file's, for a flow
@@ -90,17 +90,12 @@ impl Flow {
     ) -> Option<Flow> {
         let example = "[[flow]] with from = \"a\" and to = \"b\"";
         let mut fields = Fields::of("flow", node, findings, example)?;
-        let name = fields.optional(findings, "name", decode::name);
-        let from = fields.required(findings, "from", "\"a\"", decode::name);
-        let to = fields.required(findings, "to", "\"b\"", decode::name);
-        let stack = fields
-            .optional(findings, "stack", decode::choice(Stack::WORDS))
-            .unwrap_or(stack);
-        let application = fields
-            .optional(findings, "application", |node, f| {
-                application::APPLICATION.read(node, f)
-            })
-            .unwrap_or(Application::Bulk);
+        let own_name = fields.optional(findings, "name", name);
+        let from = fields.required(findings, "from", "\"a\"", name);
+        let to = fields.required(findings, "to", "\"b\"", name);
+        let stack = fields.get_or(findings, "stack", stack, choice(Stack::WORDS));
+        let bulk = Application::Bulk;
+        let application = fields.get_or(findings, "application", bulk, Application::read);
         let congestion_control = match fields.node("congestion_control") {
             Some(node) => decode::located_text(node, findings),
             None => Some(Located {
@@ -112,20 +107,24 @@ impl Flow {
         let control = congestion_control
             .as_ref()
             .and_then(|name| control::control(name, parameters, findings));
-        let switch = fields.optional(findings, "switch", control::switches);
+        let switch = fields.get_or(findings, "switch", Vec::new(), control::switches);
         let bytes = fields.optional(findings, "bytes", decode::bytes);
-        let start = fields.optional(findings, "start", decode::duration);
+        let start = fields.get_or(findings, "start", Duration::ZERO, duration);
         let receive_buffer = fields.optional(findings, "receive_buffer", decode::bytes);
         let send_buffer = fields.optional(findings, "send_buffer", decode::bytes);
-        let count = fields.optional(findings, "count", decode::whole(1, 100_000));
-        let every = fields.optional(findings, "every", decode::duration);
-        let own_mss = fields.optional(findings, "mss", segment_payload);
-        let pacing = fields.optional(findings, "pacing", decode::boolean);
-        application::refuse_others(&fields, &application, findings);
+        let count = fields.get_or(findings, "count", 1, decode::whole(1, 100_000));
+        let every = fields.get_or(findings, "every", Duration::ZERO, duration);
+        let mss = fields.get_or(findings, "mss", mss, segment_payload());
+        let pacing = fields.get_or(findings, "pacing", false, decode::boolean);
+        application.refuse_others(&fields, findings);
         fields.finish(findings);
-        let (from, to) = two_hosts(from?, to?, findings)?;
+        let (from, to) = (from?, to?);
+        if from.value == to.value {
+            let message = format!("a flow from `{}` to itself", from.value);
+            return findings.refuse(to.span, message, "name two different hosts");
+        }
         Some(Flow {
-            name: name.unwrap_or_else(|| Located {
+            name: own_name.unwrap_or_else(|| Located {
                 value: format!("flow-{position}"),
                 span: node.span,
             }),
@@ -133,17 +132,17 @@ impl Flow {
             to,
             congestion_control: congestion_control?,
             control: control?,
-            switch: switch.unwrap_or_default(),
+            switch,
             application,
             bytes,
-            start: start.unwrap_or(Duration::ZERO),
+            start,
             receive_buffer,
             send_buffer,
-            count: count.unwrap_or(1) as u32,
-            every: every.unwrap_or(Duration::ZERO),
+            count,
+            every,
             stack,
-            mss: own_mss.unwrap_or(mss),
-            pacing: pacing.unwrap_or(false),
+            mss,
+            pacing,
         })
     }
 
@@ -175,24 +174,6 @@ impl Flow {
 }
 
 /// Reads the payload of a full segment.
-pub(super) fn segment_payload(node: &Node, findings: &mut Findings) -> Option<u32> {
-    let (least, greatest) = MSS_RANGE;
-    decode::whole(least, greatest)(node, findings).map(|mss| mss as u32)
-}
-
-/// The two ends, unless they are the same host.
-fn two_hosts(
-    from: Located<String>,
-    to: Located<String>,
-    findings: &mut Findings,
-) -> Option<(Located<String>, Located<String>)> {
-    if from.value != to.value {
-        return Some((from, to));
-    }
-    findings.add(
-        to.span,
-        format!("a flow from `{}` to itself", from.value),
-        "name two different hosts",
-    );
-    None
+pub(super) fn segment_payload() -> impl Fn(&Node, &mut Findings) -> Option<u32> {
+    decode::whole(MSS_RANGE.0, MSS_RANGE.1)
 }

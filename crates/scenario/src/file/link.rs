@@ -13,7 +13,7 @@ use fairwind_path::schema::Probability;
 use fairwind_path::units::Duration;
 use schemars::JsonSchema;
 
-use super::decode::{self, Fields, Findings};
+use super::decode::{self, Fields, Findings, probability};
 use super::schema::{DelayValue, JitterValue, LossValue, RateValue};
 use super::trace::{self, Recordings};
 use super::value::{Node, Value};
@@ -101,13 +101,14 @@ impl Link {
     ) -> Option<Link> {
         let example = "[[link]] with between = [\"a\", \"b\"]";
         let mut fields = Fields::of("link", node, findings, example)?;
-        let name = fields.optional(findings, "name", decode::name);
+        let own_name = fields.optional(findings, "name", decode::name);
         let between = fields.required(findings, "between", "[\"a\", \"b\"]", between);
         let plain = Direction::plain(accounting);
         let forward = Direction::read(&mut fields, &plain, recordings, findings);
-        let capture = fields.optional(findings, "capture", decode::boolean);
-        let reverse_node = fields.node("reverse");
-        let reverse = match reverse_node {
+        let capture = fields.get_or(findings, "capture", false, decode::boolean);
+        let reverse = fields.node("reverse");
+        let reverse_written = reverse.is_some();
+        let reverse = match reverse {
             Some(node) => {
                 let example = "{ bandwidth = \"384kbit/s\" }";
                 let mut fields = Fields::of("reverse", node, findings, example)?;
@@ -119,7 +120,7 @@ impl Link {
         };
         fields.finish(findings);
         let between = between?;
-        let name = name.unwrap_or_else(|| Located {
+        let name = own_name.unwrap_or_else(|| Located {
             value: format!("{}-{}", between[0].value, between[1].value),
             span: between[0].span,
         });
@@ -128,8 +129,8 @@ impl Link {
             between,
             forward,
             reverse,
-            capture: capture.unwrap_or(false),
-            reverse_written: reverse_node.is_some(),
+            capture,
+            reverse_written,
         })
     }
 }
@@ -138,21 +139,14 @@ fn between(node: &Node, findings: &mut Findings) -> Option<[Located<String>; 2]>
     let example = "[\"a\", \"b\"]";
     let items = decode::list(node, findings, example)?;
     let [from, to] = items else {
-        findings.add(
-            node.span,
-            format!("a link has two ends, not {}", items.len()),
-            format!("write between = {example}"),
-        );
-        return None;
+        let message = format!("a link has two ends, not {}", items.len());
+        return findings.refuse(node.span, message, format!("write between = {example}"));
     };
     let ends = [decode::name(from, findings)?, decode::name(to, findings)?];
     if ends[0].value == ends[1].value {
-        findings.add(
-            node.span,
-            format!("a link from `{}` to itself", ends[0].value),
-            format!("write two different nodes: between = {example}"),
-        );
-        return None;
+        let message = format!("a link from `{}` to itself", ends[0].value);
+        let help = format!("write two different nodes: between = {example}");
+        return findings.refuse(node.span, message, help);
     }
     Some(ends)
 }
@@ -181,41 +175,33 @@ impl Direction {
         recordings: Recordings<'_>,
         findings: &mut Findings,
     ) -> Direction {
+        let bandwidth = fields.optional(findings, "bandwidth", |node, findings| {
+            rate(node, recordings, findings)
+        });
+        let delay = fields.optional(findings, "delay", |node, findings| {
+            delay(node, recordings, findings)
+        });
+        let jitter = fields.optional(findings, "jitter", impairments::jitter);
+        let queue = fields.optional(findings, "queue", queueing::queue);
+        let aqm = fields.optional(findings, "aqm", queueing::aqm);
+        let scheduler = fields.optional(findings, "scheduler", Scheduler::read);
+        let loss = fields.optional(findings, "loss", |node, findings| {
+            impairments::loss(node, recordings, findings)
+        });
+        let accounting = decode::choice(ACCOUNTING);
         Direction {
-            bandwidth: fields
-                .optional(findings, "bandwidth", |node, f| rate(node, recordings, f))
-                .unwrap_or_else(|| base.bandwidth.clone()),
-            delay: fields
-                .optional(findings, "delay", |node, f| delay(node, recordings, f))
-                .unwrap_or_else(|| base.delay.clone()),
-            jitter: fields
-                .optional(findings, "jitter", impairments::jitter)
-                .or(base.jitter),
-            queue: fields
-                .optional(findings, "queue", queueing::queue)
-                .or(base.queue),
-            aqm: fields
-                .optional(findings, "aqm", |node, f| queueing::AQM.read(node, f))
-                .unwrap_or_else(|| base.aqm.clone()),
-            scheduler: fields
-                .optional(findings, "scheduler", |node, f| {
-                    queueing::SCHEDULER.read(node, f)
-                })
-                .unwrap_or_else(|| base.scheduler.clone()),
-            loss: fields
-                .optional(findings, "loss", |node, f| {
-                    impairments::loss(node, recordings, f)
-                })
-                .unwrap_or_else(|| base.loss.clone()),
-            duplicate: fields
-                .optional(findings, "duplicate", decode::probability)
-                .unwrap_or(base.duplicate),
+            bandwidth: bandwidth.unwrap_or_else(|| base.bandwidth.clone()),
+            delay: delay.unwrap_or_else(|| base.delay.clone()),
+            jitter: jitter.or(base.jitter),
+            queue: queue.or(base.queue),
+            aqm: aqm.unwrap_or_else(|| base.aqm.clone()),
+            scheduler: scheduler.unwrap_or_else(|| base.scheduler.clone()),
+            loss: loss.unwrap_or_else(|| base.loss.clone()),
+            duplicate: fields.get_or(findings, "duplicate", base.duplicate, probability),
             reorder: fields
                 .optional(findings, "reorder", impairments::reorder)
                 .or(base.reorder),
-            accounting: fields
-                .optional(findings, "accounting", decode::choice(ACCOUNTING))
-                .unwrap_or(base.accounting),
+            accounting: fields.get_or(findings, "accounting", base.accounting, accounting),
         }
     }
 

@@ -8,132 +8,114 @@ use super::value::{Node, Table, Value, parse_typed};
 use crate::diagnostic::{Located, Span, suggestion};
 
 /// Applies one argument, text number `source`, to the document.
-pub fn apply(document: &mut Table, argument: &str, source: usize, findings: &mut Findings) {
-    let example = Example {
-        value: "link.bottleneck.bandwidth=20Mbit/s",
-        path: "flow.one.congestion_control",
-    };
-    let Some((keys, node)) = assignment(argument, source, &example, findings) else {
-        return;
-    };
-    let mut keys = keys.into_iter();
-    let Some(first) = keys.next() else { return };
-    let rest: Vec<Located<String>> = keys.collect();
-    if first.value != "link" && first.value != "flow" {
-        put(document, first, &rest, node, findings);
-        return;
+pub(super) fn apply(
+    document: &mut Table,
+    argument: &str,
+    source: usize,
+    findings: &mut Findings,
+) -> Option<()> {
+    let examples = [
+        "link.bottleneck.bandwidth=20Mbit/s",
+        "flow.one.congestion_control",
+    ];
+    let (keys, node) = assignment(argument, source, examples, findings)?;
+    let (first, rest) = keys.split_first()?;
+    let list = first.value.as_str();
+    if list != "link" && list != "flow" {
+        put(document, first, rest, node, findings);
+        return Some(());
     }
     let Some((which, fields)) = rest.split_first() else {
-        findings.add(
+        let message = format!("`{list}` alone does not say which one");
+        return findings.refuse(
             first.span,
-            format!("`{}` alone does not say which one", first.value),
-            format!("write {}.NAME.FIELD=VALUE", first.value),
+            message,
+            format!("write {list}.NAME.FIELD=VALUE"),
         );
-        return;
     };
     let Some((field, deeper)) = fields.split_first() else {
-        findings.add(
-            which.span,
-            format!("no field of {} `{}`", first.value, which.value),
-            format!("write {}.{}.FIELD=VALUE", first.value, which.value),
-        );
-        return;
+        let which_one = &which.value;
+        let message = format!("no field of {list} `{which_one}`");
+        let help = format!("write {list}.{which_one}.FIELD=VALUE");
+        return findings.refuse(which.span, message, help);
     };
-    if let Some(table) = element(document, &first, which, findings) {
-        put(table, field.clone(), deeper, node, findings);
-    }
+    let table = element(document, list, which, findings)?;
+    put(table, field, deeper, node, findings);
+    Some(())
 }
 
 /// Applies one argument to a single link, so its path begins with the link's field.
-pub fn apply_to_link(link: &mut Table, argument: &str, source: usize, findings: &mut Findings) {
-    let example = Example {
-        value: "bandwidth=20Mbit/s",
-        path: "reverse.bandwidth",
-    };
-    let Some((keys, node)) = assignment(argument, source, &example, findings) else {
-        return;
-    };
-    let mut keys = keys.into_iter();
-    let Some(first) = keys.next() else { return };
-    let deeper: Vec<Located<String>> = keys.collect();
-    put(link, first, &deeper, node, findings);
+pub(super) fn apply_to_link(
+    link: &mut Table,
+    argument: &str,
+    source: usize,
+    findings: &mut Findings,
+) -> Option<()> {
+    let examples = ["bandwidth=20Mbit/s", "reverse.bandwidth"];
+    let (keys, node) = assignment(argument, source, examples, findings)?;
+    let (first, deeper) = keys.split_first()?;
+    put(link, first, deeper, node, findings);
+    Some(())
 }
 
-/// Examples that messages show.
-struct Example {
-    value: &'static str,
-    path: &'static str,
-}
-
-/// Splits an argument into field names and value.
+/// Splits an argument into field names and value. The examples are of an argument and of a path.
 fn assignment(
     argument: &str,
     source: usize,
-    example: &Example,
+    [example, example_path]: [&str; 2],
     findings: &mut Findings,
 ) -> Option<(Vec<Located<String>>, Node)> {
-    let at = |start: usize, end: usize| Span { source, start, end };
+    let to = |end: usize| Span {
+        source,
+        start: 0,
+        end,
+    };
     let Some((path, typed)) = argument.split_once('=') else {
-        findings.add(
-            at(0, argument.len()),
-            "no value",
-            format!("write path=value, such as {}", example.value),
-        );
-        return None;
+        let help = format!("write path=value, such as {example}");
+        return findings.refuse(to(argument.len()), "no value", help);
     };
     let keys = split_path(path, source);
     if keys.iter().any(|key| key.value.is_empty()) {
-        findings.add(
-            at(0, path.len()),
-            "not a path of field names",
-            format!("write names joined by dots, such as {}", example.path),
-        );
-        return None;
+        let help = format!("write names joined by dots, such as {example_path}");
+        return findings.refuse(to(path.len()), "not a path of field names", help);
     }
-    let value_start = path.len() + 1;
     let leading = typed.len() - typed.trim_start().len();
-    let node = parse_typed(typed.trim(), source, value_start + leading);
+    let node = parse_typed(typed.trim(), source, path.len() + 1 + leading);
     Some((keys, node))
 }
 
 /// Finds a link or flow by name or position.
 fn element<'a>(
     document: &'a mut Table,
-    list: &Located<String>,
+    list: &str,
     which: &Located<String>,
     findings: &mut Findings,
 ) -> Option<&'a mut Table> {
-    let items: &mut [Node] = match document.get_mut(&list.value) {
-        Some(Node {
-            value: Value::Array(items),
-            ..
-        }) => items,
+    let items: &mut [Node] = match document.get_mut(list).map(|node| &mut node.value) {
+        Some(Value::Array(items)) => items,
         _ => &mut [],
     };
     let names: Vec<String> = items.iter().enumerate().map(label).collect();
-    let position = names
-        .iter()
-        .position(|name| *name == which.value)
-        .or_else(|| {
-            which
-                .value
-                .parse()
-                .ok()
-                .and_then(|n: usize| n.checked_sub(1))
-        })
-        .filter(|position| *position < names.len());
-    let Some(position) = position else {
-        findings.add(
-            which.span,
-            format!("the file has no {} `{}`", list.value, which.value),
-            suggestion(&which.value, names.iter().map(String::as_str)),
-        );
-        return None;
+    let of_name = names.iter().position(|name| *name == which.value);
+    let number = || {
+        which
+            .value
+            .parse()
+            .ok()
+            .and_then(|n: usize| n.checked_sub(1))
     };
-    match &mut items[position].value {
-        Value::Table(table) => Some(table),
+    match of_name.or_else(number).and_then(|at| items.get_mut(at)) {
+        Some(Node {
+            value: Value::Table(table),
+            ..
+        }) => Some(table),
         // The decoder reports what the file has in place of a table.
-        _ => None,
+        Some(_) => None,
+        None => {
+            let message = format!("the file has no {list} `{}`", which.value);
+            let help = suggestion(&which.value, names.iter().map(String::as_str));
+            findings.refuse(which.span, message, help)
+        }
     }
 }
 
@@ -161,16 +143,16 @@ fn label((index, node): (usize, &Node)) -> String {
 /// Sets a value below `table`, creating the tables that are missing on the way.
 fn put(
     table: &mut Table,
-    key: Located<String>,
+    key: &Located<String>,
     deeper: &[Located<String>],
     node: Node,
     findings: &mut Findings,
 ) {
     let Some((next, deeper)) = deeper.split_first() else {
-        table.set(key, node);
-        return;
+        return table.set(key.clone(), node);
     };
-    if table.get(&key.value).is_none() {
+    let name = &key.value;
+    if table.get(name).is_none() {
         let empty = Node {
             span: key.span,
             value: Value::Table(Table::default()),
@@ -178,43 +160,42 @@ fn put(
         };
         table.set(key.clone(), empty);
     }
-    match table.get_mut(&key.value).map(|node| &mut node.value) {
-        Some(Value::Table(inner)) => put(inner, next.clone(), deeper, node, findings),
-        _ => findings.add(
-            key.span,
-            format!("`{}` is not a table in the file", key.value),
-            format!("set it whole: {}={{ {} = ... }}", key.value, next.value),
-        ),
+    match table.get_mut(name).map(|node| &mut node.value) {
+        Some(Value::Table(inner)) => put(inner, next, deeper, node, findings),
+        _ => {
+            let help = format!("set it whole: {name}={{ {} = ... }}", next.value);
+            findings.add(
+                key.span,
+                format!("`{name}` is not a table in the file"),
+                help,
+            );
+        }
     }
 }
 
 /// Splits at dots outside quotes.
 fn split_path(path: &str, source: usize) -> Vec<Located<String>> {
-    let mut keys = Vec::new();
-    let mut start = 0;
     let mut quoted = false;
-    let mut close = |start: usize, end: usize| {
-        let part = &path[start..end];
-        let key = part
+    let parts = path.split(|c| {
+        quoted ^= c == '"';
+        c == '.' && !quoted
+    });
+    let mut end = 0;
+    let keys = parts.map(|part| {
+        let start = end;
+        end = start + part.len() + 1;
+        let inner = part
             .trim()
             .strip_prefix('"')
-            .and_then(|inner| inner.strip_suffix('"'))
-            .unwrap_or(part.trim());
-        keys.push(Located {
-            value: key.to_owned(),
-            span: Span { source, start, end },
-        });
-    };
-    for (at, c) in path.char_indices() {
-        match c {
-            '"' => quoted = !quoted,
-            '.' if !quoted => {
-                close(start, at);
-                start = at + 1;
-            }
-            _ => {}
+            .and_then(|part| part.strip_suffix('"'));
+        Located {
+            value: inner.unwrap_or(part.trim()).to_owned(),
+            span: Span {
+                source,
+                start,
+                end: start + part.len(),
+            },
         }
-    }
-    close(start, path.len());
-    keys
+    });
+    keys.collect()
 }

@@ -3,7 +3,7 @@
 use fairwind_path::units::Duration;
 use schemars::JsonSchema;
 
-use super::decode::{self, Fields, Findings};
+use super::decode::{Fields, Findings, boolean, positive_duration};
 use super::value::Node;
 
 /// Which time series are written.
@@ -37,18 +37,14 @@ impl Record {
     pub(super) fn read(node: &Node, findings: &mut Findings) -> Option<Record> {
         let mut fields = Fields::of("record", node, findings, "{ interval = \"100ms\" }")?;
         let default = Record::default();
-        let record = Record {
-            series: fields
-                .optional(findings, "series", decode::boolean)
-                .unwrap_or(default.series),
-            interval: fields
-                .optional(findings, "interval", decode::positive_duration)
-                .unwrap_or(default.interval),
-            every_ack: fields
-                .optional(findings, "every_ack", decode::boolean)
-                .unwrap_or(default.every_ack),
-        };
+        let series = fields.get_or(findings, "series", default.series, boolean);
+        let interval = fields.get_or(findings, "interval", default.interval, positive_duration);
+        let every_ack = fields.get_or(findings, "every_ack", default.every_ack, boolean);
         fields.finish(findings);
-        Some(record)
+        Some(Record {
+            series,
+            interval,
+            every_ack,
+        })
     }
 }

@@ -21,14 +21,15 @@ impl Stack {
 
     /// The word for it in files and results.
     pub fn word(self) -> &'static str {
-        match self {
-            Stack::Linux => "linux",
-            Stack::Classic2005 => "2005",
-        }
+        let mut words = Stack::WORDS.iter();
+        words
+            .find(|(_, stack)| *stack == self)
+            .expect("each has a word")
+            .0
     }
 
     /// The congestion control of a flow that names none.
-    pub fn default_control(self) -> &'static str {
+    pub(crate) fn default_control(self) -> &'static str {
         match self {
             Stack::Linux => "cubic",
             Stack::Classic2005 => "reno",

@@ -28,7 +28,7 @@ pub(crate) struct TraceTable {
 
 /// Where recordings are looked up, and how fast they are played back.
 #[derive(Clone, Copy, Debug)]
-pub struct Recordings<'a> {
+pub(crate) struct Recordings<'a> {
     /// The experiment file's folder.
     pub folder: &'a Path,
     /// Speed of playback, as a multiple of the recorded speed.
@@ -45,7 +45,7 @@ struct Source {
 
 /// Reads a bandwidth trace: packet opportunities if the file has one column, or a second one called
 /// `packets…`; otherwise steps, in Mbit/s if the header names no unit.
-pub fn rate(
+pub(crate) fn rate(
     node: &Node,
     table: &Table,
     recordings: Recordings<'_>,
@@ -53,28 +53,22 @@ pub fn rate(
 ) -> Option<Rate> {
     let source = source(node, table, recordings.folder, findings)?;
     if holds_opportunities(&source.text) {
-        let parsed =
-            parse_opportunities(&source.text).map_err(|error| source.note(error, findings));
-        let trace = parsed.ok()?.faster(recordings.time_scale);
-        return Some(Rate::Opportunities(Arc::new(trace.named(source.name()))));
+        let trace = source.parsed(parse_opportunities(&source.text), findings)?;
+        let trace = trace.faster(recordings.time_scale).named(source.name());
+        return Some(Rate::Opportunities(Arc::new(trace)));
     }
     let steps: Arc<Steps<Bandwidth>> = source.steps("mbps", recordings, findings)?;
     if steps.values().iter().all(|rate| rate.as_bps() == 0) {
-        findings.add(
-            source.table.trace.span,
-            format!(
-                "nothing passes at the bandwidth of trace `{}`: it is always 0",
-                source.shown
-            ),
-            "name a trace with a bandwidth above 0",
-        );
-        return None;
+        let shown = &source.shown;
+        let message = format!("nothing passes at the bandwidth of trace `{shown}`: it is always 0");
+        let help = "name a trace with a bandwidth above 0";
+        return findings.refuse(source.table.trace.span, message, help);
     }
     Some(Rate::Steps(steps))
 }
 
 /// Reads a recorded delay or loss; `unit` is that of values without a header.
-pub fn steps<V: Traced>(
+pub(crate) fn steps<V: Traced>(
     node: &Node,
     table: &Table,
     recordings: Recordings<'_>,
@@ -96,18 +90,20 @@ impl Source {
         recordings: Recordings<'_>,
         findings: &mut Findings,
     ) -> Option<Arc<Steps<V>>> {
-        let parsed = parse_steps(&self.text, unit).map_err(|error| self.note(error, findings));
-        let mut steps: Steps<V> = parsed.ok()?;
+        let mut steps: Steps<V> = self.parsed(parse_steps(&self.text, unit), findings)?;
         if self.table.repeat {
             steps = steps.repeated();
         }
-        Some(Arc::new(
-            steps.faster(recordings.time_scale).named(self.name()),
-        ))
+        let steps = steps.faster(recordings.time_scale).named(self.name());
+        Some(Arc::new(steps))
     }
 
-    /// Reports an error at the line of the trace file where it is.
-    fn note(&self, TraceError { line, reason }: TraceError, findings: &mut Findings) {
+    /// What was parsed; an error is reported at the line of the trace file where it is.
+    fn parsed<T>(&self, parsed: Result<T, TraceError>, findings: &mut Findings) -> Option<T> {
+        let TraceError { line, reason } = match parsed {
+            Ok(trace) => return Some(trace),
+            Err(error) => error,
+        };
         let (message, help) = reason.split_once("; ").unwrap_or((&reason, ""));
         let lines = self.text.split_inclusive('\n');
         let start: usize = lines.take(line - 1).map(str::len).sum();
@@ -117,7 +113,7 @@ impl Source {
             start,
             end: start + length,
         };
-        findings.add(span, message, help);
+        findings.refuse(span, message, help)
     }
 }
 
@@ -125,26 +121,21 @@ impl Source {
 fn source(node: &Node, table: &Table, folder: &Path, findings: &mut Findings) -> Option<Source> {
     let mut fields = Fields::new("trace", table, node.span);
     let trace = fields.required(findings, "trace", "\"file.csv\"", decode::located_text);
-    let repeat = fields.optional(findings, "repeat", decode::boolean);
+    let repeat = fields.get_or(findings, "repeat", false, decode::boolean);
     fields.finish(findings);
     let trace = trace?;
     let path = folder.join(&trace.value);
+    let shown = path.display().to_string();
     match read(&path) {
         Ok(text) => Some(Source {
-            table: TraceTable {
-                trace,
-                repeat: repeat.unwrap_or(false),
-            },
-            shown: path.display().to_string(),
+            table: TraceTable { trace, repeat },
+            shown,
             text,
         }),
         Err(error) => {
-            findings.add(
-                trace.span,
-                format!("trace `{}` cannot be read: {error}", path.display()),
-                "name a text file; a path is relative to the experiment file",
-            );
-            None
+            let message = format!("trace `{shown}` cannot be read: {error}");
+            let help = "name a text file; a path is relative to the experiment file";
+            findings.refuse(trace.span, message, help)
         }
     }
 }
@@ -167,9 +158,9 @@ fn holds_opportunities(text: &str) -> bool {
         .map(str::trim)
         .find(|line| !line.is_empty() && !line.starts_with('#'));
     // An empty trace is reported as steps.
-    first.is_some_and(|row| match row.split_once(',') {
-        Some((_, second)) => second.trim().starts_with("packets"),
-        None => true,
+    first.is_some_and(|row| {
+        let second = row.split_once(',').map(|(_, second)| second.trim());
+        second.is_none_or(|second| second.starts_with("packets"))
     })
 }
 

@@ -1,5 +1,8 @@
 //! TOML as a tree that records the place of every key and value and keeps the order of the text.
 
+use std::ops::Range;
+
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::{Finding, Located, Span};
@@ -44,27 +47,24 @@ pub struct Table {
 impl Table {
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&Node> {
-        self.entries
-            .iter()
+        let mut entries = self.entries.iter();
+        entries
             .find(|(name, _)| name.value == key)
             .map(|(_, node)| node)
     }
 
     /// The value of a key, mutable.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
-        self.entries
-            .iter_mut()
+        let mut entries = self.entries.iter_mut();
+        entries
             .find(|(name, _)| name.value == key)
             .map(|(_, node)| node)
     }
 
     /// Replaces the value of a key, or appends the key if the table does not have it.
     pub fn set(&mut self, key: Located<String>, node: Node) {
-        match self
-            .entries
-            .iter_mut()
-            .find(|(name, _)| name.value == key.value)
-        {
+        let mut entries = self.entries.iter_mut();
+        match entries.find(|(name, _)| name.value == key.value) {
             Some(entry) => *entry = (key, node),
             None => self.entries.push((key, node)),
         }
@@ -73,7 +73,7 @@ impl Table {
 
 impl Node {
     /// Whether it is this string.
-    pub fn is_text(&self, word: &str) -> bool {
+    pub(crate) fn is_text(&self, word: &str) -> bool {
         matches!(&self.value, Value::String(text) if text == word)
     }
 
@@ -97,13 +97,9 @@ pub fn parse_document(text: &str) -> Result<Table, Finding> {
         Err(error) => {
             let range = error.span().unwrap_or(0..0);
             Err(Finding {
-                span: Span {
-                    source: 0,
-                    start: range.start,
-                    end: range.end,
-                },
                 message: format!("not TOML: {}", error.message().replace('\n', ", ")),
                 help: syntax_help(text, range.start),
+                span: place(range, 0, 0),
             })
         }
     }
@@ -113,31 +109,26 @@ pub fn parse_document(text: &str) -> Result<Table, Finding> {
 fn syntax_help(text: &str, at: usize) -> String {
     let line_start = text[..at.min(text.len())].rfind('\n').map_or(0, |n| n + 1);
     let line = text[line_start..].lines().next().unwrap_or_default();
-    match line.split_once('=') {
-        Some((key, value))
-            if value
-                .trim_start()
-                .starts_with(|c: char| c.is_ascii_alphanumeric()) =>
-        {
-            let value = value.split(['#', ',']).next().unwrap_or_default().trim();
-            format!(
-                "texts and quantities must be quoted: {} = \"{value}\"",
-                key.trim()
-            )
-        }
-        _ => String::new(),
+    let Some((key, value)) = line.split_once('=') else {
+        return String::new();
+    };
+    if !value
+        .trim_start()
+        .starts_with(|c: char| c.is_ascii_alphanumeric())
+    {
+        return String::new();
     }
+    let value = value.split(['#', ',']).next().unwrap_or_default().trim();
+    let key = key.trim();
+    format!("texts and quantities must be quoted: {key} = \"{value}\"")
 }
 
 /// Parses a value from the command line: as TOML if it is TOML, otherwise as a plain string.
 ///
 /// `offset` is where `typed` begins in text number `source`.
-pub fn parse_typed(typed: &str, source: usize, offset: usize) -> Node {
+pub(crate) fn parse_typed(typed: &str, source: usize, offset: usize) -> Node {
     let mut node = match DeValue::parse(typed) {
-        Ok(value) => {
-            let range = value.span();
-            convert(value.into_inner(), range, source, offset)
-        }
+        Ok(value) => convert(value, source, offset),
         Err(_) => Node {
             span: Span::default(),
             value: Value::String(typed.to_owned()),
@@ -153,13 +144,9 @@ pub fn parse_typed(typed: &str, source: usize, offset: usize) -> Node {
     node
 }
 
-fn convert(
-    value: DeValue<'_>,
-    range: std::ops::Range<usize>,
-    source: usize,
-    offset: usize,
-) -> Node {
-    let value = match value {
+fn convert(value: Spanned<DeValue<'_>>, source: usize, offset: usize) -> Node {
+    let span = place(value.span(), source, offset);
+    let value = match value.into_inner() {
         DeValue::String(text) => Value::String(text.into_owned()),
         DeValue::Integer(number) => {
             match i64::from_str_radix(number.as_str(), number.radix()) {
@@ -171,48 +158,37 @@ fn convert(
         DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
         DeValue::Boolean(value) => Value::Boolean(value),
         DeValue::Datetime(value) => Value::Datetime(value.to_string()),
-        DeValue::Array(items) => Value::Array(
-            items
-                .into_iter()
-                .map(|item| {
-                    let range = item.span();
-                    convert(item.into_inner(), range, source, offset)
-                })
-                .collect(),
-        ),
+        DeValue::Array(items) => {
+            let items = items.into_iter();
+            Value::Array(items.map(|item| convert(item, source, offset)).collect())
+        }
         DeValue::Table(table) => Value::Table(convert_table(table, source, offset)),
     };
     Node {
-        span: Span {
-            source,
-            start: range.start + offset,
-            end: range.end + offset,
-        },
+        span,
         value,
         typed: None,
     }
 }
 
 fn convert_table(table: DeTable<'_>, source: usize, offset: usize) -> Table {
-    let mut entries: Vec<(Located<String>, Node)> = table
-        .into_iter()
-        .map(|(key, value)| {
-            let key_range = key.span();
-            let value_range = value.span();
-            let key = Located {
-                value: key.into_inner().into_owned(),
-                span: Span {
-                    source,
-                    start: key_range.start + offset,
-                    end: key_range.end + offset,
-                },
-            };
-            (
-                key,
-                convert(value.into_inner(), value_range, source, offset),
-            )
-        })
-        .collect();
+    let entries = table.into_iter().map(|(key, value)| {
+        let span = place(key.span(), source, offset);
+        let name = key.into_inner().into_owned();
+        (
+            Located { value: name, span },
+            convert(value, source, offset),
+        )
+    });
+    let mut entries: Vec<_> = entries.collect();
     entries.sort_by_key(|(key, _)| key.span);
     Table { entries }
+}
+
+fn place(range: Range<usize>, source: usize, offset: usize) -> Span {
+    Span {
+        source,
+        start: range.start + offset,
+        end: range.end + offset,
+    }
 }

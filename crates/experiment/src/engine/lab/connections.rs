@@ -18,7 +18,7 @@ const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
 /// A flow's ends, by which its connections are recognised: inode of the network namespace, and
 /// address.
 #[derive(Clone, Copy, Debug)]
-pub struct Ends {
+pub(crate) struct Ends {
     /// The sending host.
     pub from: (u32, Ipv4Addr),
     /// The receiving host.
@@ -30,7 +30,7 @@ pub struct Ends {
 
 /// The times of a run, and when samples become rows.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub(crate) struct Times {
     /// `CLOCK_MONOTONIC` at the start of the run, nanoseconds.
     pub epoch_ns: u64,
     /// End of the warm-up, where totals begin, since the start of the run.
@@ -43,7 +43,7 @@ pub struct Times {
 
 /// Totals of the samples of a flow's connections after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct FlowTotals {
+pub(crate) struct FlowTotals {
     /// The kernel's names of the senders' congestion controls, in the order in which they were
     /// first seen.
     pub controls: Vec<String>,
@@ -65,14 +65,14 @@ pub struct FlowTotals {
 
 impl FlowTotals {
     /// Mean round-trip time, microseconds.
-    pub fn rtt_mean_us(&self) -> Option<f64> {
+    pub(crate) fn rtt_mean_us(&self) -> Option<f64> {
         (self.rtt_packets > 0.0).then(|| self.rtt_sum_us / self.rtt_packets)
     }
 }
 
 /// Both ends of all open connections.
 #[derive(Debug)]
-pub struct Connections {
+pub(crate) struct Connections {
     ends: Directory,
     times: Times,
     traced: Traced,
@@ -120,7 +120,7 @@ struct Row {
 
 impl Connections {
     /// Starts without connections, for these flows.
-    pub fn new(flows: &[Ends], times: Times) -> Connections {
+    pub(crate) fn new(flows: &[Ends], times: Times) -> Connections {
         Connections {
             ends: Directory::new(flows),
             times,
@@ -133,12 +133,12 @@ impl Connections {
     }
 
     /// The totals of the flows' samples.
-    pub fn into_gauges(self) -> Vec<FlowTotals> {
+    pub(crate) fn into_gauges(self) -> Vec<FlowTotals> {
         self.gauges
     }
 
     /// Processes an event of the tracer.
-    pub fn take(&mut self, event: &Event<'_>) {
+    pub(crate) fn take(&mut self, event: &Event<'_>) {
         match event {
             Event::Open(identity) | Event::Identity(identity) => self.identify(identity),
             Event::Control(control) => self.note_control(control.head.id, control.name()),
@@ -148,27 +148,23 @@ impl Connections {
     }
 
     /// Writes the pending rows. To be called once all events of one moment have been taken.
-    pub fn write(&mut self, recorder: &mut dyn Recorder) {
+    pub(crate) fn write(&mut self, recorder: &mut dyn Recorder) {
         for row in self.rows.drain(..) {
-            let Row {
-                flow,
-                way,
-                mut sample,
-                closes,
-            } = row;
-            let other = match closes {
-                true => self.received.remove(&way),
-                false => self.received.get(&way).copied(),
+            let other = if row.closes {
+                self.received.remove(&row.way)
+            } else {
+                self.received.get(&row.way).copied()
             };
+            let mut sample = row.sample;
             // Without a sample of the receiver, count what it has acknowledged.
             let (bytes, buffer) = other.unwrap_or((0, 0));
             let instruments = &mut sample.instruments;
             instruments.bytes_received = bytes.max(instruments.hc_thru_octets_acked);
             instruments.cur_receive_buffer = buffer;
-            let gauge = &mut self.gauges[flow];
+            let gauge = &mut self.gauges[row.flow];
             sample.time_ns = sample.time_ns.max(gauge.last_row_ns);
             gauge.last_row_ns = sample.time_ns;
-            recorder.flow(flow, &sample);
+            recorder.flow(row.flow, &sample);
         }
     }
 
@@ -224,10 +220,11 @@ impl Connections {
         if sends {
             self.sample_sender(&mut socket, sample, closes);
         }
-        match closes {
-            true => self.sockets.remove(&sample.head.id),
-            false => self.sockets.insert(sample.head.id, socket),
-        };
+        if closes {
+            self.sockets.remove(&sample.head.id);
+        } else {
+            self.sockets.insert(sample.head.id, socket);
+        }
     }
 
     fn sample_sender(&mut self, socket: &mut Socket, sample: &Sample, closes: bool) {
@@ -297,7 +294,7 @@ impl FlowTotals {
 }
 
 /// Finds the flow of a socket.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Directory {
     /// By namespace, remote address and the flow's port.
     senders: HashMap<(u32, IpAddr, u16), usize>,
@@ -308,29 +305,24 @@ struct Directory {
 
 impl Directory {
     fn new(flows: &[Ends]) -> Directory {
-        let mut directory = Directory {
-            senders: HashMap::new(),
-            receivers: HashMap::new(),
-            either: HashMap::new(),
-        };
+        let mut directory = Directory::default();
         for (flow, Ends { from, to, port }) in flows.iter().enumerate() {
-            let Some(port) = *port else {
+            let (sends, receives) = ((from.0, to.1.into()), (to.0, from.1.into()));
+            match *port {
+                Some(port) => {
+                    directory.senders.insert((sends.0, sends.1, port), flow);
+                    directory
+                        .receivers
+                        .insert((receives.0, receives.1, port), flow);
+                }
                 // Of several flows with programs between the same two addresses, the first gets all
                 // connections.
-                directory
-                    .either
-                    .entry((from.0, to.1.into()))
-                    .or_insert(flow);
-                directory
-                    .either
-                    .entry((to.0, from.1.into()))
-                    .or_insert(flow);
-                continue;
-            };
-            directory.senders.insert((from.0, to.1.into(), port), flow);
-            directory
-                .receivers
-                .insert((to.0, from.1.into(), port), flow);
+                None => {
+                    for end in [sends, receives] {
+                        directory.either.entry(end).or_insert(flow);
+                    }
+                }
+            }
         }
         directory
     }

@@ -6,7 +6,7 @@ use fairwind_trace::instrument::{Instrument, Moment, find};
 
 /// The traces' instruments that a flow has.
 #[derive(Debug)]
-pub struct Traced {
+pub(crate) struct Traced {
     hz: u32,
     /// In the order of [`INSTRUMENTS`]; `None` for what only the peer knows.
     instruments: [Option<&'static Instrument>; INSTRUMENTS.len()],
@@ -14,7 +14,7 @@ pub struct Traced {
 
 impl Traced {
     /// Looks them up by name.
-    pub fn new() -> Traced {
+    pub(crate) fn new() -> Traced {
         let mut instruments = [None; INSTRUMENTS.len()];
         for (traced, instrument) in instruments.iter_mut().zip(INSTRUMENTS) {
             *traced = find(instrument.name);
@@ -26,7 +26,7 @@ impl Traced {
     }
 
     /// The instruments at that moment. The caller fills in what only the peer knows.
-    pub fn instruments(&self, sample: &Sample, opened_ns: u64) -> Instruments {
+    pub(crate) fn instruments(&self, sample: &Sample, opened_ns: u64) -> Instruments {
         let moment = Moment {
             sample,
             hz: self.hz,
@@ -48,7 +48,7 @@ fn payload_acknowledged(sample: &Sample) -> u64 {
 }
 
 /// Payload that this end has received in order. The kernel counts the peer's FIN as a byte.
-pub fn payload_received(sample: &Sample) -> u64 {
+pub(crate) fn payload_received(sample: &Sample) -> u64 {
     const CLOSE_WAIT: u8 = 8;
     const LAST_ACK: u8 = 9;
     let fin = matches!(sample.state, CLOSE_WAIT | LAST_ACK);

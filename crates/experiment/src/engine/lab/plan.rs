@@ -30,7 +30,7 @@ const MOST_ADDRESSES: usize = 65_534;
 
 /// The plan of a run.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The hosts, in the order in which links name them.
     pub hosts: Vec<PlannedHost>,
     /// The flows, copies included, as in [`Experiment::flows`].
@@ -39,7 +39,7 @@ pub struct Plan {
 
 /// A node at which flows begin or end.
 #[derive(Debug)]
-pub struct PlannedHost {
+pub(crate) struct PlannedHost {
     /// Its name in the experiment.
     pub name: String,
     /// Its address in the lab.
@@ -54,7 +54,7 @@ pub struct PlannedHost {
 
 /// The ends of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlannedFlow {
+pub(crate) struct PlannedFlow {
     /// Position of the sender among the hosts.
     pub from: usize,
     /// Position of the receiver.
@@ -81,7 +81,7 @@ impl Plan {
     /// # Errors
     /// Fails if there are too many hosts, addresses or ports, a packet is too large, or one host's
     /// flows have different stacks.
-    pub fn of(experiment: &Experiment) -> Result<Plan, EngineError> {
+    pub(crate) fn of(experiment: &Experiment) -> Result<Plan, EngineError> {
         let mut hosts = hosts(experiment)?;
         let at = |name: &str| {
             let position = hosts.iter().position(|host| host.name == name);
@@ -114,14 +114,13 @@ impl Plan {
         for (planned, copy) in flows.iter().zip(experiment.flows()) {
             let packet = largest_packet(copy.flow);
             if packet > LARGEST_MTU {
-                return Err(EngineError::Unable {
-                    message: format!(
-                        "flow `{}` has packets of {packet} bytes; the lab's interfaces carry up to \
-                         {LARGEST_MTU}",
-                        copy.name
-                    ),
-                    help: "choose a smaller mss or packet".to_owned(),
-                });
+                let message = format!(
+                    "flow `{}` has packets of {packet} bytes; the lab's interfaces carry up to \
+                     {LARGEST_MTU}",
+                    copy.name
+                );
+                let help = "choose a smaller mss or packet";
+                return Err(EngineError::unable(message, help));
             }
             for host in [planned.from, planned.to] {
                 hosts[host].mtu = hosts[host].mtu.max(packet);
@@ -132,7 +131,11 @@ impl Plan {
 
     /// The addresses that a host has for single flows, each with the congestion control of its
     /// flow, which `control` returns by the flow's number.
-    pub fn pairings(&self, host: usize, control: impl Fn(usize) -> Option<String>) -> Vec<Pairing> {
+    pub(crate) fn pairings(
+        &self,
+        host: usize,
+        control: impl Fn(usize) -> Option<String>,
+    ) -> Vec<Pairing> {
         let mut pairings = Vec::new();
         for (number, flow) in self.flows.iter().enumerate() {
             let [from, to] = flow.addresses;
@@ -150,7 +153,7 @@ impl Plan {
     }
 
     /// The configuration of a host.
-    pub fn host_config(
+    pub(crate) fn host_config(
         &self,
         host: &PlannedHost,
         experiment: &Experiment,
@@ -175,10 +178,20 @@ impl Plan {
     ///
     /// # Errors
     /// Fails if the emulator refuses an address or a pipe.
-    pub fn network(&self, experiment: &Experiment) -> Result<(Network, Vec<PipeId>), EngineError> {
+    pub(crate) fn network(
+        &self,
+        experiment: &Experiment,
+    ) -> Result<(Network, Vec<PipeId>), EngineError> {
         let file = experiment.file();
         let mut network = Network::new();
-        let nodes = self.add_nodes(&mut network, experiment)?;
+        let nodes = (0..experiment.topology().nodes().len()).map(|node| {
+            let host = self.hosts.iter().find(|host| host.node == node);
+            match host {
+                Some(host) => network.add_host(host.address),
+                None => Ok(network.add_router()),
+            }
+        });
+        let nodes: Vec<NodeId> = nodes.collect::<Result<_, _>>()?;
         let mut pipe_ids = Vec::new();
         for (index, link) in file.link.iter().enumerate() {
             for direction in [DirectedLink::forward(index), DirectedLink::reverse(index)] {
@@ -207,19 +220,6 @@ impl Plan {
         }
         Ok((network, pipe_ids))
     }
-
-    fn add_nodes(
-        &self,
-        network: &mut Network,
-        experiment: &Experiment,
-    ) -> Result<Vec<NodeId>, EngineError> {
-        (0..experiment.topology().nodes().len())
-            .map(|node| match self.hosts.iter().find(|h| h.node == node) {
-                Some(host) => Ok(network.add_host(host.address)?),
-                None => Ok(network.add_router()),
-            })
-            .collect()
-    }
 }
 
 /// Sets the classes of a flow's packets in the pipes on its route.
@@ -241,35 +241,28 @@ fn set_classes(
 }
 
 /// The links' captures, in the folder of the result.
-pub fn captures(experiment: &Experiment, pipes: &[PipeId], folder: &Path) -> Vec<Capture> {
-    let file = experiment.file();
-    let captured = file
-        .link
-        .iter()
-        .enumerate()
-        .filter(|(_, link)| link.capture);
-    captured
-        .flat_map(|(index, link)| {
-            [DirectedLink::forward(index), DirectedLink::reverse(index)].map(|direction| {
-                let name = format!("{}.pcapng", file_name(&direction.name(link)));
-                Capture {
-                    pipe: pipes[direction.index()],
-                    file: folder.join(CAPTURES_FOLDER).join(name),
-                    snap_length: Capture::HEADERS,
-                }
-            })
-        })
-        .collect()
+pub(crate) fn captures(experiment: &Experiment, pipes: &[PipeId], folder: &Path) -> Vec<Capture> {
+    let links = experiment.file().link.iter().enumerate();
+    let captured = links.filter(|(_, link)| link.capture);
+    let directions = captured.flat_map(|(index, link)| {
+        [DirectedLink::forward(index), DirectedLink::reverse(index)].map(|way| (way, link))
+    });
+    let captures = directions.map(|(direction, link)| {
+        let name = format!("{}.pcapng", file_name(&direction.name(link)));
+        Capture {
+            pipe: pipes[direction.index()],
+            file: folder.join(CAPTURES_FOLDER).join(name),
+            snap_length: Capture::HEADERS,
+        }
+    });
+    captures.collect()
 }
 
 /// Turns `name` into a file name: every character that file names cannot hold, or that a shell
 /// would require quoting for, becomes an underscore.
-pub fn file_name(name: &str) -> String {
+pub(crate) fn file_name(name: &str) -> String {
     let allowed = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let name: String = name
-        .chars()
-        .map(|c| if allowed(c) { c } else { '_' })
-        .collect();
+    let name = name.replace(|c| !allowed(c), "_");
     match name.strip_prefix('.') {
         Some(rest) => format!("_{rest}"),
         None => name,
@@ -280,12 +273,9 @@ pub fn file_name(name: &str) -> String {
 fn hosts(experiment: &Experiment) -> Result<Vec<PlannedHost>, EngineError> {
     let mut hosts: Vec<PlannedHost> = Vec::new();
     for (node, name) in experiment.topology().nodes().iter().enumerate() {
-        let of_host: Vec<&file::Flow> = experiment
-            .file()
-            .flow
-            .iter()
-            .filter(|flow| flow.from.value == *name || flow.to.value == *name)
-            .collect();
+        let flows = experiment.file().flow.iter();
+        let of_host = flows.filter(|flow| flow.from.value == *name || flow.to.value == *name);
+        let of_host: Vec<&file::Flow> = of_host.collect();
         let Some(stack) = stack_of(name, &of_host)? else {
             continue;
         };
@@ -305,33 +295,29 @@ fn stack_of(name: &str, flows: &[&file::Flow]) -> Result<Option<Stack>, EngineEr
     let Some(first) = flows.first() else {
         return Ok(None);
     };
-    let over_tcp: Vec<&&file::Flow> = flows
-        .iter()
-        .filter(|flow| flow.application.uses_tcp())
-        .collect();
+    let over_tcp = flows.iter().filter(|flow| flow.application.uses_tcp());
+    let over_tcp: Vec<&&file::Flow> = over_tcp.collect();
     let stack = over_tcp.first().map_or(first.stack, |flow| flow.stack);
     match over_tcp.iter().find(|flow| flow.stack != stack) {
         None => Ok(Some(stack)),
-        Some(other) => Err(EngineError::Unable {
-            message: format!(
+        Some(other) => Err(EngineError::unable(
+            format!(
                 "host `{name}` has flows of both stacks, `{}` and `{}`; in the lab the stack is \
                  the host's",
                 over_tcp[0].name.value, other.name.value
             ),
-            help: "give these flows hosts of their own, or the same stack".to_owned(),
-        }),
+            "give these flows hosts of their own, or the same stack",
+        )),
     }
 }
 
 /// The next free address, when `taken` of them are in use.
 fn next_address(taken: &mut usize) -> Result<Ipv4Addr, EngineError> {
     if *taken == MOST_ADDRESSES {
-        return Err(EngineError::Unable {
-            message: format!("more than {MOST_ADDRESSES} addresses"),
-            help: "the lab's hosts, and flows with programs in the same host, have addresses in \
-                   10.77.0.0/16: use fewer"
-                .to_owned(),
-        });
+        let help = "the lab's hosts, and flows with programs in the same host, have addresses in \
+                    10.77.0.0/16: use fewer";
+        let message = format!("more than {MOST_ADDRESSES} addresses");
+        return Err(EngineError::unable(message, help));
     }
     let next = address(*taken);
     *taken += 1;
@@ -347,13 +333,11 @@ fn address(host: usize) -> Ipv4Addr {
 fn port(taken: &mut u32, copy: &FlowCopy<'_>) -> Result<u16, EngineError> {
     let port = PORTS.clone().nth(*taken as usize);
     *taken += 1;
-    port.ok_or_else(|| EngineError::Unable {
-        message: format!(
-            "more than {} flows to host `{}`",
-            PORTS.len(),
-            copy.flow.to.value
-        ),
-        help: "every flow has a port of its own there: spread them over several hosts".to_owned(),
+    port.ok_or_else(|| {
+        let host = &copy.flow.to.value;
+        let message = format!("more than {} flows to host `{host}`", PORTS.len());
+        let help = "every flow has a port of its own there: spread them over several hosts";
+        EngineError::unable(message, help)
     })
 }
 

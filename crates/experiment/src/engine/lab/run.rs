@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time;
 
 use fairwind_instruments::Instruments;
-use fairwind_kernel::monotonic_ns;
+use fairwind_kernel::{monotonic_ns, process_cpu_ns};
 use fairwind_lab::application::{self, Applications, FlowPlan, SocketOptions};
 use fairwind_lab::emulator::{Emulator, EmulatorOptions};
 use fairwind_lab::host::{Host, HostConfig};
@@ -26,7 +26,7 @@ use super::plan::{self, Plan};
 use super::totals::{self, Measured};
 use crate::engine::performance::Stopwatch;
 use crate::engine::work::Work;
-use crate::engine::{EngineError, Run};
+use crate::engine::{self, EngineError, Run};
 
 /// The network of the hosts' addresses.
 const ADDRESSES: &str = "10.77.0.0/16";
@@ -48,13 +48,13 @@ const STEP: time::Duration = time::Duration::from_millis(25);
 /// # Errors
 /// Fails if the run cannot begin, or the recorder fails. Any other failure after the beginning
 /// makes the result incomplete.
-pub fn run(
+pub(crate) fn run(
     lab: &Lab,
     run: Run<'_>,
     recorder: &mut dyn Recorder,
     progress: &dyn Fn(f64) -> bool,
 ) -> Result<RunResult, EngineError> {
-    let stopwatch = Stopwatch::of_process();
+    let stopwatch = Stopwatch::start(process_cpu_ns);
     privilege::check()?;
     kernel::check_requirements()?;
     let plan = Plan::of(run.experiment)?;
@@ -63,7 +63,7 @@ pub fn run(
     let hosts = create_hosts(lab, &plan, run.experiment, &names)?;
     let running = Running::start(&run, &plan, &hosts, &names, recorder.records())?;
     let measured = running.watch(&run, recorder, progress)?;
-    let mut result = totals::result(&run, &plan, &measured);
+    let mut result = totals::result(lab, &run, &plan, &measured);
     let packets = totals::data_packets(&measured.statistics);
     result.performance = stopwatch.performance(packets, measured.statistics.lateness.count());
     Ok(result)
@@ -84,9 +84,10 @@ fn control_names(
     let of_flow = |flow: &flow::Flow| {
         let switches = flow.switch.iter();
         Ok(ControlNames {
-            first: match flow.application.uses_tcp() {
-                true => controls.provide(&flow.control)?,
-                false => String::new(),
+            first: if flow.application.uses_tcp() {
+                controls.provide(&flow.control)?
+            } else {
+                String::new()
             },
             switched: switches
                 .map(|switch| controls.provide(&switch.control))
@@ -106,12 +107,12 @@ fn create_hosts(
     let hosts = plan.hosts.iter().enumerate().map(|(number, host)| {
         // Programs do not choose a congestion control: they get that of the first flow with
         // programs in this host, or that of their addresses.
-        let flows = experiment.file().flow.iter().zip(names);
-        let of_programs = flows.filter(|(flow, _)| {
+        let mut flows = experiment.file().flow.iter().zip(names);
+        let of_programs = flows.find(|(flow, _)| {
             matches!(flow.application, flow::Application::Command { .. })
                 && (flow.from.value == host.name || flow.to.value == host.name)
         });
-        let control = of_programs.map(|(_, names)| names.first.clone()).next();
+        let control = of_programs.map(|(_, names)| names.first.clone());
         let of_flow = |flow: usize| Some(names[copies[flow].position].first.clone());
         Ok(Host::create(HostConfig {
             pairings: plan.pairings(number, of_flow),
@@ -191,7 +192,7 @@ impl Running {
         progress: &dyn Fn(f64) -> bool,
     ) -> Result<Measured, EngineError> {
         let copies = run.experiment.flows();
-        let links = LinkNumbers::of(run.experiment);
+        let links = engine::totals::link_of_pipe(run.experiment);
         let mut datagrams = DatagramRows::new(&copies, self.interval);
         let incomplete = loop {
             let now = self.now();
@@ -204,7 +205,8 @@ impl Running {
                 break Some("stopped".to_owned());
             }
             if let Some(failure) = self.applications.failures().first() {
-                break Some(failed_flow(&copies[failure.flow], &failure.text));
+                let name = &copies[failure.flow].name;
+                break Some(format!("flow {name}: {}", failure.text));
             }
             if left == Duration::ZERO {
                 break None;
@@ -215,7 +217,7 @@ impl Running {
             } else if let Err(error) = self.step(recorder) {
                 break Some(error);
             }
-            links.write(&self.emulator, recorder);
+            write_links(&links, &self.emulator, recorder);
             datagrams.write(now, &self.applications, recorder);
         };
         let duration = self.now().min(self.duration);
@@ -235,12 +237,12 @@ impl Running {
         duration: Duration,
         mut incomplete: Option<String>,
         recorder: &mut dyn Recorder,
-        links: &LinkNumbers,
+        links: &[Option<usize>],
     ) -> Measured {
         let mut connections = self.connections;
         let last = self.session.finish(|event| connections.take(event));
         connections.write(recorder);
-        links.write(&self.emulator, recorder);
+        write_links(links, &self.emulator, recorder);
         let statistics = self.emulator.stop();
         let outcomes = self.applications.finish();
         let unseen = match last {
@@ -289,10 +291,7 @@ fn start_session(experiment: &Experiment, records: bool) -> Result<Session, Engi
         every_ack: record.every_ack && records,
         ..Options::default()
     };
-    let interval = match records && record.every_ack {
-        true => None,
-        false => Some(gauge_interval(experiment)),
-    };
+    let interval = (!options.every_ack).then(|| gauge_interval(experiment));
     Ok(Session::start(&options, interval)?)
 }
 
@@ -300,13 +299,11 @@ fn start_session(experiment: &Experiment, records: bool) -> Result<Session, Engi
 fn gauge_interval(experiment: &Experiment) -> time::Duration {
     let interval = experiment.file().record.interval;
     let copies = experiment.flows();
-    let connections: usize = copies
-        .iter()
-        .map(|copy| Work::of(copy.flow).connections())
-        .sum();
-    let parts = match connections <= GAUGED_CONNECTIONS {
-        true => interval.as_nanos().div_ceil(GAUGE_INTERVAL.as_nanos()),
-        false => 1,
+    let connections = copies.iter().map(|copy| Work::of(copy.flow).connections());
+    let parts = if connections.sum::<usize>() <= GAUGED_CONNECTIONS {
+        interval.as_nanos().div_ceil(GAUGE_INTERVAL.as_nanos())
+    } else {
+        1
     };
     time::Duration::from_nanos(interval.as_nanos() / parts.max(1))
 }
@@ -365,51 +362,29 @@ fn ends(plan: &Plan, hosts: &[Host]) -> Vec<Ends> {
     flows.collect()
 }
 
-fn failed_flow(copy: &FlowCopy<'_>, text: &str) -> String {
-    format!("flow {}: {text}", copy.name)
-}
-
 fn make_folder(folder: &Path) -> Result<(), EngineError> {
-    std::fs::create_dir_all(folder).map_err(|source| {
-        EngineError::Lab(LabError::System {
-            action: format!("making {}", folder.display()),
-            source,
-        })
-    })
+    let action = || format!("making {}", folder.display());
+    let made = std::fs::create_dir_all(folder);
+    Ok(made.map_err(|source| LabError::System {
+        action: action(),
+        source,
+    })?)
 }
 
-/// Maps pipes to the result's links.
-struct LinkNumbers {
-    /// Position in the result's links; `None` for pipes that are not reported.
-    of_pipe: Vec<Option<usize>>,
-}
-
-impl LinkNumbers {
-    fn of(experiment: &Experiment) -> LinkNumbers {
-        let mut of_pipe = vec![None; 2 * experiment.file().link.len()];
-        for (index, direction) in experiment.reported_links().iter().enumerate() {
-            of_pipe[direction.index()] = Some(index);
-        }
-        LinkNumbers { of_pipe }
-    }
-
-    /// Writes the pending samples.
-    fn write(&self, emulator: &Emulator, recorder: &mut dyn Recorder) {
-        for sample in emulator.samples().try_iter() {
-            let Some(link) = self.of_pipe[sample.pipe] else {
-                continue;
-            };
-            recorder.link(
-                link,
-                &LinkSample {
-                    time_ns: sample.time.as_nanos(),
-                    queue_packets: sample.queue_packets,
-                    queue_bytes: sample.queue_bytes,
-                    drops: sample.drops,
-                    bytes: sample.bytes,
-                },
-            );
-        }
+/// Writes the emulator's pending samples. `links` are the positions of its pipes in the result's links.
+fn write_links(links: &[Option<usize>], emulator: &Emulator, recorder: &mut dyn Recorder) {
+    for sample in emulator.samples().try_iter() {
+        let Some(link) = links[sample.pipe] else {
+            continue;
+        };
+        let sample = LinkSample {
+            time_ns: sample.time.as_nanos(),
+            queue_packets: sample.queue_packets,
+            queue_bytes: sample.queue_bytes,
+            drops: sample.drops,
+            bytes: sample.bytes,
+        };
+        recorder.link(link, &sample);
     }
 }
 
@@ -440,17 +415,16 @@ impl DatagramRows {
         let passed = now.as_nanos() / self.interval.as_nanos().max(1);
         self.next = Duration::from_nanos((passed + 1) * self.interval.as_nanos());
         for &(flow, _) in self.flows.iter().filter(|(_, start)| *start <= now) {
-            recorder.flow(
-                flow,
-                &FlowSample {
-                    time_ns: now.as_nanos(),
-                    connection: 0,
-                    instruments: Instruments {
-                        bytes_received: applications.received(flow),
-                        ..Instruments::default()
-                    },
-                },
-            );
+            let instruments = Instruments {
+                bytes_received: applications.received(flow),
+                ..Instruments::default()
+            };
+            let sample = FlowSample {
+                time_ns: now.as_nanos(),
+                connection: 0,
+                instruments,
+            };
+            recorder.flow(flow, &sample);
         }
     }
 }

@@ -30,7 +30,7 @@ const CLASSIC_2005: &[(&str, &str)] = &[
 const RECEIVE_BUFFER_2005: u64 = 2 * 131_070;
 
 /// The sysctls of a host with this stack.
-pub fn sysctls(stack: Stack) -> Vec<(String, String)> {
+pub(crate) fn sysctls(stack: Stack) -> Vec<(String, String)> {
     match stack {
         Stack::Linux => Vec::new(),
         Stack::Classic2005 => CLASSIC_2005
@@ -41,7 +41,7 @@ pub fn sysctls(stack: Stack) -> Vec<(String, String)> {
 }
 
 /// `tcp_rmem` of a host with this stack, in an experiment with these values.
-pub fn tcp_rmem(stack: Stack, [least, default, most]: [u64; 3]) -> [u64; 3] {
+pub(crate) fn tcp_rmem(stack: Stack, [least, default, most]: [u64; 3]) -> [u64; 3] {
     match stack {
         Stack::Linux => [least, default, most],
         Stack::Classic2005 => [least, RECEIVE_BUFFER_2005, RECEIVE_BUFFER_2005.max(most)],
@@ -49,7 +49,7 @@ pub fn tcp_rmem(stack: Stack, [least, default, most]: [u64; 3]) -> [u64; 3] {
 }
 
 /// Initial congestion window, packets; `None`: the kernel's.
-pub fn initial_window(stack: Stack) -> Option<u32> {
+pub(crate) fn initial_window(stack: Stack) -> Option<u32> {
     match stack {
         Stack::Linux => None,
         Stack::Classic2005 => Some(2),
@@ -57,7 +57,7 @@ pub fn initial_window(stack: Stack) -> Option<u32> {
 }
 
 /// The stack, for results: the kernel's release, and the hosts configured as of 2005.
-pub fn describe<'a>(release: &str, hosts: impl Iterator<Item = (&'a str, Stack)>) -> String {
+pub(crate) fn describe<'a>(release: &str, hosts: impl Iterator<Item = (&'a str, Stack)>) -> String {
     let (classic, modern): (Vec<_>, Vec<_>) =
         hosts.partition(|(_, stack)| *stack == Stack::Classic2005);
     let kernel = format!("Linux {release}");

@@ -1,25 +1,23 @@
 //! Converts the lab's measurements to a result.
 
-use std::collections::BTreeMap;
-
 use fairwind_lab::application;
 use fairwind_lab::emulator::{FlowCounts, Statistics};
 use fairwind_path::units::Duration;
-use fairwind_result::{
-    EmulatorResult, FORMAT_VERSION, FlowResult, Late, Machine, Performance, RunResult,
-};
+use fairwind_result::{EmulatorResult, FlowResult, Late, Machine, RunResult};
 use fairwind_scenario::FlowCopy;
 use fairwind_scenario::file::flow::Application;
+use fairwind_scenario::topology::DirectedLink;
 use fairwind_sim::outcome::FlowOutcome;
 use fairwind_trace::kernel::Counts;
 
+use super::Lab;
 use super::connections::FlowTotals;
 use super::plan::Plan;
 use super::stack;
 use crate::engine::{Run, totals};
 
 /// Everything measured in a run.
-pub struct Measured {
+pub(crate) struct Measured {
     /// The applications' measurements, by flow.
     pub outcomes: Vec<application::FlowOutcome>,
     /// The tracer's, by flow.
@@ -37,51 +35,39 @@ pub struct Measured {
 }
 
 /// The result of a run, except for its cost.
-pub fn result(run: &Run<'_>, plan: &Plan, measured: &Measured) -> RunResult {
-    let experiment = run.experiment;
-    let file = experiment.file();
-    let copies = experiment.flows();
+pub(super) fn result(lab: &Lab, run: &Run<'_>, plan: &Plan, measured: &Measured) -> RunResult {
+    let copies = run.experiment.flows();
+    let statistics = &measured.statistics;
     let flows = copies.iter().enumerate().map(|(index, copy)| {
+        let outcome = &measured.outcomes[index];
         flow_result(
             copy,
-            &measured.outcomes[index],
-            measured.statistics.flows[index],
+            outcome,
+            statistics.flows[index],
             &measured.gauges[index],
         )
     });
-    let links = experiment.reported_links();
-    let links = links.iter().map(|direction| {
-        let statistics = &measured.statistics.pipes[direction.index()].statistics;
-        totals::link_result(*direction, file, statistics)
-    });
+    let pipe = |direction: DirectedLink| &statistics.pipes[direction.index()].statistics;
     let release = kernel_release();
-    let hosts = plan.hosts.iter();
-    RunResult {
-        format_version: FORMAT_VERSION,
-        title: experiment.title().to_owned(),
-        engine: "lab".to_owned(),
-        seed: run.seed,
-        accounting: experiment.accounting(),
-        stack: stack::describe(&release, hosts.map(|host| (host.name.as_str(), host.stack))),
-        versions: BTreeMap::from([
-            ("fairwind".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-            ("kernel".to_owned(), release),
-        ]),
+    let hosts = plan
+        .hosts
+        .iter()
+        .map(|host| (host.name.as_str(), host.stack));
+    let mut result = RunResult {
+        stack: stack::describe(&release, hosts),
         // The clocks of a run are not more precise than milliseconds.
         duration_s: (measured.duration.as_secs_f64() * 1e3).round() / 1e3,
-        warmup_s: file.warmup.as_secs_f64(),
-        overrides: experiment.overrides().to_vec(),
         incomplete: measured.incomplete.clone(),
         warnings: warnings(&copies, measured),
-        flows: flows.collect(),
-        links: links.collect(),
-        emulator: Some(emulator_result(&measured.statistics)),
-        performance: Performance::default(),
-    }
+        emulator: Some(emulator_result(statistics)),
+        ..totals::result(run, lab, flows.collect(), pipe)
+    };
+    result.versions.insert("kernel".to_owned(), release);
+    result
 }
 
 /// Data packets that arrived.
-pub fn data_packets(statistics: &Statistics) -> u64 {
+pub(crate) fn data_packets(statistics: &Statistics) -> u64 {
     let arrived = |flow: &FlowCounts| flow.packets.saturating_sub(flow.lost);
     statistics.flows.iter().map(arrived).sum()
 }
@@ -96,6 +82,12 @@ fn flow_result(
     let micros = |us: u32| Duration::from_micros(us.into());
     // Nothing else counts the datagrams of programs.
     let datagram_bytes = if programs { counts.datagram_bytes } else { 0 };
+    // Only the tracer sees the sockets of programs.
+    let (retransmits, timeouts) = if programs {
+        (gauge.retransmits, gauge.timeouts)
+    } else {
+        (outcome.retransmits, outcome.timeouts)
+    };
     let outcome = FlowOutcome {
         bytes: outcome.bytes + datagram_bytes,
         bytes_per_second: match datagram_bytes {
@@ -104,15 +96,8 @@ fn flow_result(
         },
         active: outcome.active,
         completion: outcome.completion,
-        // Only the tracer sees the sockets of programs.
-        retransmits: match programs {
-            true => gauge.retransmits,
-            false => outcome.retransmits,
-        },
-        timeouts: match programs {
-            true => gauge.timeouts,
-            false => outcome.timeouts,
-        },
+        retransmits,
+        timeouts,
         rtt_min: outcome.rtt_min.or(gauge.rtt_min_us.map(micros)),
         rtt_mean: gauge
             .rtt_mean_us()
@@ -130,19 +115,16 @@ fn flow_result(
 fn emulator_result(statistics: &Statistics) -> EmulatorResult {
     let lateness = statistics.lateness.summary();
     let mishaps = statistics.mishaps;
+    let histogram = statistics.lateness.buckets().map(|(late, packets)| Late {
+        us: late.as_nanos() as f64 / 1e3,
+        packets,
+    });
     EmulatorResult {
         packets: lateness.packets,
         lateness_p50_us: lateness.lateness_p50_us,
         lateness_p99_us: lateness.lateness_p99_us,
         lateness_max_us: lateness.lateness_max_us,
-        histogram: statistics
-            .lateness
-            .buckets()
-            .map(|(late, packets)| Late {
-                us: late.as_nanos() as f64 / 1e3,
-                packets,
-            })
-            .collect(),
+        histogram: histogram.collect(),
         device_drops: mishaps.device_drops,
         no_memory: mishaps.no_memory,
         unroutable: mishaps.unroutable,
@@ -245,7 +227,7 @@ mod tests {
             duration: Duration::from_secs(4),
             late: Duration::from_millis(3),
         };
-        let result = result(&run, &plan, &measured);
+        let result = result(&Lab::default(), &run, &plan, &measured);
         assert_eq!(result.flows[0].bytes, 3_000_000);
         assert_eq!(result.flows[0].goodput_mbps, 6.0);
         assert_eq!(result.duration_s, 4.0);

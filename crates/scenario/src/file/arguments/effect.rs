@@ -13,22 +13,18 @@ use crate::file::value::{Table, Value};
 const OF_BANDWIDTH: [&str; 4] = ["queue", "aqm", "scheduler", "accounting"];
 
 /// Reports each field that has no effect in any of the directions it applies to.
-pub fn check(table: &Table, link: &Link, findings: &mut Findings) {
+pub(super) fn check(table: &Table, link: &Link, findings: &mut Findings) {
+    let nothing = Table::default();
     let reverse = match table.get("reverse").map(|node| &node.value) {
-        Some(Value::Table(reverse)) => Some(reverse),
-        _ => None,
+        Some(Value::Table(reverse)) => reverse,
+        _ => &nothing,
     };
     for (key, _) in &table.entries {
-        let of_both = reverse.is_none_or(|reverse| reverse.get(&key.value).is_none());
-        let directions = [&link.forward, &link.reverse];
-        let directions = if of_both {
-            &directions[..]
-        } else {
-            &directions[..1]
-        };
-        note(key, directions, findings);
+        let both = [&link.forward, &link.reverse];
+        let own_reverse = reverse.get(&key.value).is_some();
+        note(key, if own_reverse { &both[..1] } else { &both }, findings);
     }
-    for (key, _) in reverse.iter().flat_map(|reverse| &reverse.entries) {
+    for (key, _) in &reverse.entries {
         note(key, &[&link.reverse], findings);
     }
 }
@@ -37,18 +33,13 @@ fn note(key: &Located<String>, directions: &[&Direction], findings: &mut Finding
     let name = key.value.as_str();
     let all = |is: fn(&Direction) -> bool| directions.iter().all(|direction| is(direction));
     if OF_BANDWIDTH.contains(&name) && all(is_unlimited) {
-        findings.add(
-            key.span,
-            format!("`{name}` has no effect without a bandwidth"),
-            "write --bandwidth RATE, too",
-        );
+        let message = format!("`{name}` has no effect without a bandwidth");
+        findings.add(key.span, message, "write --bandwidth RATE, too");
     }
     if name == "reorder" && all(has_no_delay_to_skip) {
-        findings.add(
-            key.span,
-            "`reorder` has no effect without a delay that packets could skip",
-            "write --delay TIME, too, or reorder={probability=…, delay=\"10ms\"}",
-        );
+        let message = "`reorder` has no effect without a delay that packets could skip";
+        let help = "write --delay TIME, too, or reorder={probability=…, delay=\"10ms\"}";
+        findings.add(key.span, message, help);
     }
 }
 

@@ -3,7 +3,7 @@
 use fairwind_path::units::{Bandwidth, Bytes, Duration};
 use schemars::JsonSchema;
 
-use crate::file::decode::{self, Fields, Findings, Kinds};
+use crate::file::decode::{self, Fields, FieldsReader, Findings, duration, positive_duration};
 use crate::file::value::Node;
 
 /// What a sender has to send.
@@ -73,53 +73,81 @@ impl Application {
     pub fn uses_tcp(&self) -> bool {
         !matches!(self, Application::Constant { .. })
     }
+
+    /// Reads an application.
+    pub(super) fn read(node: &Node, findings: &mut Findings) -> Option<Application> {
+        const KINDS: &[(&str, FieldsReader<Application>)] = &[
+            ("bulk", |_, _| Some(Application::Bulk)),
+            ("web", web),
+            ("constant", constant),
+            ("on-off", on_off),
+            ("command", command),
+        ];
+        let examples = ["\"web\"", "{ kind = \"web\", sessions = 20 }"];
+        decode::by_kind(node, findings, "application", examples, KINDS)
+    }
+
+    /// Reports the fields of its flow that do not apply to it.
+    pub(super) fn refuse_others(&self, flow: &Fields<'_>, findings: &mut Findings) {
+        let mut refuse = |fields: &[&str], help: &str| {
+            for field in fields {
+                if let Some(node) = flow.peek(field) {
+                    let message = format!("`{field}` with the application `{}`", self.kind());
+                    findings.add(node.span, message, help);
+                }
+            }
+        };
+        if *self != Application::Bulk {
+            let help = "leave it out, or leave the application out: only bulk has a size";
+            refuse(&["bytes"], help);
+        }
+        match self {
+            Application::Constant { .. } => {
+                let help = "leave it out: datagrams have no TCP";
+                refuse(&OF_HOSTS, help);
+                refuse(&OF_CONNECTIONS, help);
+            }
+            Application::Command { .. } => {
+                let help = "leave it out: a program sets up its own connections";
+                refuse(&OF_CONNECTIONS, help);
+            }
+            Application::Bulk | Application::Web { .. } | Application::OnOff { .. } => {}
+        }
+    }
 }
 
-/// How an `application` is read.
-pub const APPLICATION: Kinds<Application> = Kinds {
-    what: "application",
-    examples: ["\"web\"", "{ kind = \"web\", sessions = 20 }"],
-    all: &[
-        ("bulk", |_, _| Some(Application::Bulk)),
-        ("web", web),
-        ("constant", constant),
-        ("on-off", on_off),
-        ("command", command),
-    ],
-};
+/// Fields of a flow that belong to its connections.
+const OF_CONNECTIONS: [&str; 5] = ["switch", "receive_buffer", "send_buffer", "mss", "pacing"];
+/// Fields of a flow that belong to TCP in its hosts.
+const OF_HOSTS: [&str; 3] = ["congestion_control", "parameters", "stack"];
 
 fn web(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Application> {
-    let sessions = fields.optional(findings, "sessions", decode::whole(1, 100_000));
-    let object_mean = fields.optional(findings, "object_mean", decode::bytes);
-    // The mean of a Pareto distribution of shape 1 or less is infinite.
-    let shape = decode::number(1.001, 100.0);
-    let object_shape = fields.optional(findings, "object_shape", shape);
-    let think_mean = fields.optional(findings, "think_mean", decode::duration);
     Some(Application::Web {
-        sessions: sessions.unwrap_or(1) as u32,
-        object_mean: object_mean.unwrap_or(Bytes(12_000)),
-        object_shape: object_shape.unwrap_or(1.2),
-        think_mean: think_mean.unwrap_or(Duration::from_secs(1)),
+        sessions: fields.get_or(findings, "sessions", 1, decode::whole(1, 100_000)),
+        object_mean: fields.get_or(findings, "object_mean", Bytes(12_000), decode::bytes),
+        // The mean of a Pareto distribution of shape 1 or less is infinite.
+        object_shape: fields.get_or(findings, "object_shape", 1.2, decode::number(1.001, 100.0)),
+        think_mean: fields.get_or(findings, "think_mean", Duration::from_secs(1), duration),
     })
 }
 
 fn constant(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Application> {
     let rate = fields.required(findings, "rate", "\"1Mbit/s\"", decode::bandwidth);
-    let packet = fields.optional(findings, "packet", datagram);
+    let packet = fields.get_or(findings, "packet", 1_500, datagram);
     Some(Application::Constant {
         rate: rate?,
-        packet: packet.unwrap_or(1_500),
+        packet,
     })
 }
 
 fn on_off(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Application> {
-    let on = fields.required(findings, "on", "\"2s\"", decode::positive_duration);
-    let off = fields.required(findings, "off", "\"1s\"", decode::positive_duration);
-    let random = fields.optional(findings, "random", decode::boolean);
+    let on = fields.required(findings, "on", "\"2s\"", positive_duration);
+    let off = fields.required(findings, "off", "\"1s\"", positive_duration);
+    let random = fields.get_or(findings, "random", true, decode::boolean);
     Some(Application::OnOff {
         on: on?,
         off: off?,
-        random: random.unwrap_or(true),
+        random,
     })
 }
 
@@ -137,12 +165,8 @@ fn command(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Applicati
 fn command_line(node: &Node, findings: &mut Findings) -> Option<String> {
     let text = decode::text(node, findings)?;
     if text.trim().is_empty() || text.contains('\0') {
-        findings.add(
-            node.span,
-            format!("{text:?} is no command"),
-            "write what a shell would run, such as \"iperf3 -c {to}\"",
-        );
-        return None;
+        let help = "write what a shell would run, such as \"iperf3 -c {to}\"";
+        return findings.refuse(node.span, format!("{text:?} is no command"), help);
     }
     Some(text)
 }
@@ -153,46 +177,10 @@ fn datagram(node: &Node, findings: &mut Findings) -> Option<u32> {
     if (28..=65_535).contains(&bytes.0) {
         return Some(bytes.0 as u32);
     }
-    findings.add(
+    let message = format!("a datagram of {} bytes", bytes.0);
+    findings.refuse(
         node.span,
-        format!("a datagram of {} bytes", bytes.0),
+        message,
         "write a size from \"28B\" to \"65535B\"",
-    );
-    None
-}
-
-/// Fields of a flow that belong to its connections.
-const OF_CONNECTIONS: [&str; 5] = ["switch", "receive_buffer", "send_buffer", "mss", "pacing"];
-/// Fields of a flow that belong to TCP in its hosts.
-const OF_HOSTS: [&str; 3] = ["congestion_control", "parameters", "stack"];
-
-/// Reports the fields of a flow that do not apply to its application.
-pub fn refuse_others(flow: &Fields<'_>, application: &Application, findings: &mut Findings) {
-    let mut refuse = |fields: &[&str], help: &str| {
-        for field in fields {
-            let Some(node) = flow.peek(field) else {
-                continue;
-            };
-            let message = format!("`{field}` with the application `{}`", application.kind());
-            findings.add(node.span, message, help);
-        }
-    };
-    if *application != Application::Bulk {
-        refuse(
-            &["bytes"],
-            "leave it out, or leave the application out: only bulk has a size",
-        );
-    }
-    match application {
-        Application::Constant { .. } => {
-            let help = "leave it out: datagrams have no TCP";
-            refuse(&OF_HOSTS, help);
-            refuse(&OF_CONNECTIONS, help);
-        }
-        Application::Command { .. } => {
-            let help = "leave it out: a program sets up its own connections";
-            refuse(&OF_CONNECTIONS, help);
-        }
-        Application::Bulk | Application::Web { .. } | Application::OnOff { .. } => {}
-    }
+    )
 }

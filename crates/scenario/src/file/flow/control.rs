@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use std::collections::BTreeMap;
 
 use super::parameters;
-use crate::diagnostic::{Located, some, suggestion};
+use crate::diagnostic::{Located, did_you_mean, nearest, some};
 use crate::file::decode::{self, Fields, Findings};
 use crate::file::schema::ParameterValue;
 use crate::file::value::Node;
@@ -74,7 +74,7 @@ pub struct Switch {
 }
 
 /// Looks up a congestion control by name, with the parameters in `node` or else its defaults.
-pub fn control(
+pub(super) fn control(
     name: &Located<String>,
     node: Option<&Node>,
     findings: &mut Findings,
@@ -88,13 +88,10 @@ pub fn control(
     }
     let kernel_name = kernel_name(name, findings)?;
     if let Some(node) = node {
-        findings.add(
-            node.span,
-            format!("`parameters` with `{}`", name.value),
-            "leave it out: only fairwind's own controls take parameters; `fairwind cc list` \
-             prints them",
-        );
-        return None;
+        let message = format!("`parameters` with `{}`", name.value);
+        let help = "leave it out: only fairwind's own controls take parameters; `fairwind cc list` \
+                    prints them";
+        return findings.refuse(node.span, message, help);
     }
     Some(Control::Kernel(kernel_name.to_owned()))
 }
@@ -105,47 +102,41 @@ fn kernel_name<'a>(name: &'a Located<String>, findings: &mut Findings) -> Option
         if (1..=LONGEST_KERNEL_NAME).contains(&asked.len()) && asked.chars().all(allowed) {
             return Some(asked);
         }
-        findings.add(
-            name.span,
-            format!("{asked:?} is not a valid name of a kernel congestion control"),
-            format!("write 1 to {LONGEST_KERNEL_NAME} characters without space after kernel:"),
-        );
-        return None;
+        let message = format!("{asked:?} is not a valid name of a kernel congestion control");
+        let help =
+            format!("write 1 to {LONGEST_KERNEL_NAME} characters without space after kernel:");
+        return findings.refuse(name.span, message, help);
     }
     if LINUX.contains(&name.value.as_str()) {
         return Some(&name.value);
     }
-    let own = || native::all().iter().map(|control| control.name());
-    let known = own().chain(LINUX.iter().copied());
-    let help = match suggestion(&name.value, known) {
-        meant if meant.starts_with("did you mean") => meant,
-        _ => format!(
+    let own: Vec<&str> = native::all().iter().map(|own| own.name()).collect();
+    let known = own.iter().chain(LINUX).copied();
+    let help = match nearest(&name.value, known) {
+        Some(meant) => did_you_mean(meant),
+        None => format!(
             "known here: {}; of the kernel: {}; another one of the kernel's is written \
              \"{KERNEL_PREFIX}NAME\"",
-            some(&own().collect::<Vec<_>>()),
+            some(&own),
             some(LINUX)
         ),
     };
     let message = format!("there is no congestion control `{}`", name.value);
-    findings.add(name.span, message, help);
-    None
+    findings.refuse(name.span, message, help)
 }
 
-/// Reads `[{ at = "60s", congestion_control = "nocc" }]`; the times must increase.
-pub fn switches(node: &Node, findings: &mut Findings) -> Option<Vec<Switch>> {
-    let example = "[{ at = \"60s\", congestion_control = \"nocc\" }]";
+/// An entry of `switch`.
+const EXAMPLE: &str = "{ at = \"60s\", congestion_control = \"nocc\" }";
+
+/// Reads the list of switches; the times must increase.
+pub(super) fn switches(node: &Node, findings: &mut Findings) -> Option<Vec<Switch>> {
     let mut switches: Vec<Switch> = Vec::new();
-    for item in decode::list(node, findings, example)? {
+    for item in decode::list(node, findings, &format!("[{EXAMPLE}]"))? {
         let switch = switch(item, findings)?;
-        if let Some(last) = switches.last()
-            && switch.at <= last.at
-        {
-            findings.add(
-                item.span,
-                format!("a switch at {} after one at {}", switch.at, last.at),
-                "write switches in the order of their times, each time once",
-            );
-            return None;
+        if let Some(last) = switches.last().filter(|last| switch.at <= last.at) {
+            let message = format!("a switch at {} after one at {}", switch.at, last.at);
+            let help = "write switches in the order of their times, each time once";
+            return findings.refuse(item.span, message, help);
         }
         switches.push(switch);
     }
@@ -153,15 +144,10 @@ pub fn switches(node: &Node, findings: &mut Findings) -> Option<Vec<Switch>> {
 }
 
 fn switch(node: &Node, findings: &mut Findings) -> Option<Switch> {
-    let example = "{ at = \"60s\", congestion_control = \"nocc\" }";
-    let mut fields = Fields::of("switch", node, findings, example)?;
+    let mut fields = Fields::of("switch", node, findings, EXAMPLE)?;
     let at = fields.required(findings, "at", "\"60s\"", decode::positive_duration);
-    let name = fields.required(
-        findings,
-        "congestion_control",
-        "\"nocc\"",
-        decode::located_text,
-    );
+    let name = "congestion_control";
+    let name = fields.required(findings, name, "\"nocc\"", decode::located_text);
     let parameters = fields.node("parameters");
     fields.finish(findings);
     let congestion_control = name?;

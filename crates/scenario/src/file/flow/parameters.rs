@@ -1,6 +1,6 @@
 //! Values of a congestion control's parameters, in the units that people write.
 
-use fairwind_cc::native::{Control, Parameter, ParameterError, Parameters};
+use fairwind_cc::native::{Control, Parameter, Parameters};
 
 use crate::diagnostic::{Located, suggestion};
 use crate::file::decode::{self, Findings};
@@ -8,7 +8,7 @@ use crate::file::value::{Node, Value};
 use crate::units_text;
 
 /// Reads the parameters of `control`, such as `{ tau = "50ms" }`.
-pub fn parameters(
+pub(super) fn parameters(
     control: &'static Control,
     node: &Node,
     findings: &mut Findings,
@@ -24,37 +24,25 @@ pub fn parameters(
 fn set(
     control: &'static Control,
     parameters: &mut Parameters,
-    key: &Located<String>,
+    Located { value: key, span }: &Located<String>,
     node: &Node,
     findings: &mut Findings,
 ) {
     let all = control.parameters();
-    let Some(parameter) = all.iter().find(|p| p.name() == key.value) else {
+    let Some(parameter) = all.iter().find(|parameter| parameter.name() == key) else {
         let help = match all {
             [] => format!("leave it out: `{}` has no parameters", control.name()),
-            _ => suggestion(&key.value, all.iter().map(Parameter::name)),
+            _ => suggestion(key, all.iter().map(Parameter::name)),
         };
-        let message = format!("`{}` has no parameter `{}`", control.name(), key.value);
-        findings.add(key.span, message, help);
-        return;
+        let message = format!("`{}` has no parameter `{key}`", control.name());
+        return findings.add(*span, message, help);
     };
-    let Some(value) = value(parameter, node) else {
-        findings.add(
-            node.span,
-            format!("{} is not what `{}` takes", node.noun(), key.value),
-            wanted(parameter),
-        );
-        return;
+    let message = match value(parameter, node) {
+        None => format!("{} is not what `{key}` takes", node.noun()),
+        Some(value) if parameters.set(key, value).is_err() => format!("`{key}` is out of range"),
+        Some(_) => return,
     };
-    if let Err(ParameterError::OutOfRange { .. } | ParameterError::Unknown { .. }) =
-        parameters.set(&key.value, value)
-    {
-        findings.add(
-            node.span,
-            format!("`{}` is out of range", key.value),
-            wanted(parameter),
-        );
-    }
+    findings.add(node.span, message, wanted(parameter));
 }
 
 /// The value in the parameter's own unit, rounded to the nearest.

@@ -3,7 +3,7 @@
 use fairwind_path::delay::{Displacement, Jitter, JitterDistribution, ReorderConfig};
 use fairwind_path::loss::LossConfig;
 
-use crate::file::decode::{self, Fields, Findings};
+use crate::file::decode::{self, Fields, Findings, probability};
 use crate::file::trace::{self, Recordings};
 use crate::file::value::{Node, Value};
 
@@ -14,53 +14,48 @@ const DISTRIBUTION: &[(&str, JitterDistribution)] = &[
 ];
 
 /// Reads a jitter: its amount, or a table.
-pub fn jitter(node: &Node, findings: &mut Findings) -> Option<Jitter> {
+pub(super) fn jitter(node: &Node, findings: &mut Findings) -> Option<Jitter> {
     let Value::Table(table) = &node.value else {
-        let amount = decode::duration(node, findings)?;
         return Some(Jitter {
-            amount,
+            amount: decode::duration(node, findings)?,
             ..Jitter::default()
         });
     };
     let mut fields = Fields::new("jitter", table, node.span);
     let amount = fields.required(findings, "amount", "\"2ms\"", decode::duration);
-    let distribution = fields.optional(findings, "distribution", decode::choice(DISTRIBUTION));
-    let correlation = fields.optional(findings, "correlation", correlation);
-    let overtake = fields.optional(findings, "overtake", decode::boolean);
+    let uniform = JitterDistribution::default();
+    let distribution = decode::choice(DISTRIBUTION);
+    let distribution = fields.get_or(findings, "distribution", uniform, distribution);
+    let correlation = fields.get_or(findings, "correlation", 0.0, correlation);
+    let overtake = fields.get_or(findings, "overtake", false, decode::boolean);
     fields.finish(findings);
     Some(Jitter {
         amount: amount?,
-        distribution: distribution.unwrap_or_default(),
-        correlation: correlation.unwrap_or_default(),
-        overtake: overtake.unwrap_or_default(),
+        distribution,
+        correlation,
+        overtake,
     })
 }
 
 fn correlation(node: &Node, findings: &mut Findings) -> Option<f64> {
-    let correlation = decode::probability(node, findings)?;
+    let correlation = probability(node, findings)?;
     if correlation < 1.0 {
         return Some(correlation);
     }
-    findings.add(
-        node.span,
-        "with a correlation of 1 the delay would never change",
-        "write a number from 0 to below 1",
-    );
-    None
+    let message = "with a correlation of 1 the delay would never change";
+    findings.refuse(node.span, message, "write a number from 0 to below 1")
 }
 
 /// Reads a loss: a probability, a recording of one, or a model.
-pub fn loss(
+pub(super) fn loss(
     node: &Node,
     recordings: Recordings<'_>,
     findings: &mut Findings,
 ) -> Option<LossConfig> {
     let Value::Table(table) = &node.value else {
-        let probability = decode::probability(node, findings)?;
-        return Some(if probability == 0.0 {
-            LossConfig::None
-        } else {
-            LossConfig::Bernoulli(probability)
+        return Some(match probability(node, findings)? {
+            0.0 => LossConfig::None,
+            probability => LossConfig::Bernoulli(probability),
         });
     };
     if table.get("trace").is_some() {
@@ -70,24 +65,19 @@ pub fn loss(
     let mut fields = Fields::new("loss of kind gilbert-elliott", table, node.span);
     let kind = decode::choice(&[("gilbert-elliott", ())]);
     fields.required(findings, "kind", "\"gilbert-elliott\"", kind)?;
-    let p = fields.required(findings, "p", "0.01", decode::probability);
-    let r = fields.required(findings, "r", "0.2", decode::probability);
-    let h = fields.optional(findings, "h", decode::probability);
-    let k = fields.optional(findings, "k", decode::probability);
+    let p = fields.required(findings, "p", "0.01", probability);
+    let r = fields.required(findings, "r", "0.2", probability);
+    let h = fields.get_or(findings, "h", 0.0, probability);
+    let k = fields.get_or(findings, "k", 1.0, probability);
     fields.finish(findings);
-    Some(LossConfig::GilbertElliott {
-        p: p?,
-        r: r?,
-        h: h.unwrap_or(0.0),
-        k: k.unwrap_or(1.0),
-    })
+    Some(LossConfig::GilbertElliott { p: p?, r: r?, h, k })
 }
 
 /// Reads a reordering.
-pub fn reorder(node: &Node, findings: &mut Findings) -> Option<ReorderConfig> {
+pub(super) fn reorder(node: &Node, findings: &mut Findings) -> Option<ReorderConfig> {
     let example = "{ probability = 0.01, delay = \"10ms\" }";
     let mut fields = Fields::of("reorder", node, findings, example)?;
-    let probability = fields.required(findings, "probability", "0.01", decode::probability);
+    let probability = fields.required(findings, "probability", "0.01", probability);
     let delay = fields.optional(findings, "delay", decode::positive_duration);
     fields.finish(findings);
     Some(ReorderConfig {
