@@ -7,18 +7,11 @@ use crate::palette;
 
 /// Escapes `text` for HTML text and quoted attributes.
 pub fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#39;")
 }
 
 /// `text`, cut to `most` characters.
@@ -87,12 +80,11 @@ pub struct Table {
 
 /// The heading of a column.
 pub struct Heading {
-    /// What the column shows.
-    pub name: &'static str,
-    /// Its unit; empty for none.
-    pub unit: &'static str,
+    name: &'static str,
+    /// Empty for none.
+    unit: &'static str,
     /// Whether the cells are text rather than numbers.
-    pub text: bool,
+    text: bool,
 }
 
 /// A column of a [`Table::of`] things.

@@ -17,8 +17,6 @@ mod palette;
 mod run;
 
 #[cfg(test)]
-mod fixture;
-#[cfg(test)]
 mod tests;
 
 use std::fs;

@@ -178,16 +178,12 @@ fn whiskers(summary: &Summary, runs: &[RunResult]) -> String {
     const FOOT: f64 = 44.0;
     let flows = &summary.flows[..summary.flows.len().min(DRAWN_AT_MOST)];
     let goodputs = || flows.iter().filter_map(|flow| flow.goodput_mbps);
-    let ends = |s: Statistic| {
-        (
-            s.mean - s.interval95.unwrap_or(0.0),
-            s.mean + s.interval95.unwrap_or(0.0),
-        )
-    };
-    let least = goodputs()
-        .map(|s| s.min.min(ends(s).0))
-        .fold(f64::INFINITY, f64::min);
-    let greatest = goodputs().map(|s| s.max.max(ends(s).1)).fold(0.0, f64::max);
+    let ends = |s: Statistic| [-1.0, 1.0].map(|side| s.mean + side * s.interval95.unwrap_or(0.0));
+    let least = goodputs().map(|s| s.min.min(ends(s)[0]));
+    let least = least.fold(f64::INFINITY, f64::min);
+    let greatest = goodputs()
+        .map(|s| s.max.max(ends(s)[1]))
+        .fold(0.0, f64::max);
     let ticks = Ticks::around(least, greatest, 8);
     let height = ROW * flows.len() as f64 + FOOT;
     let foot = height - FOOT + 4.0;
@@ -212,36 +208,30 @@ fn whiskers(summary: &Summary, runs: &[RunResult]) -> String {
         height - 6.0
     );
     for (row, flow) in flows.iter().enumerate() {
-        let middle = ROW * row as f64 + ROW / 2.0;
-        let colour = row % palette::LIGHT.len();
         let _ = write!(
             svg,
-            "<g style=\"color:var(--c{colour})\">\
-             <text x=\"0\" y=\"{:.1}\">{}</text>",
-            middle + 4.5,
+            "<g style=\"color:var(--c{})\" transform=\"translate(0 {})\">\
+             <text x=\"0\" y=\"4.5\">{}</text>",
+            row % palette::LIGHT.len(),
+            ROW * row as f64 + ROW / 2.0,
             escape(&shortened(&flow.name, 26))
         );
         if let Some(goodput) = flow.goodput_mbps {
-            let (from, to) = ends(goodput);
-            let (from, to) = (x(from.max(ticks.start())), x(to));
-            let mean = x(goodput.mean);
+            let [from, to] = ends(goodput).map(|end| x(end.max(ticks.start())));
+            let (mean, width) = (x(goodput.mean), (to - from).max(1.0));
             let _ = write!(
                 svg,
-                "<rect x=\"{from:.1}\" width=\"{:.1}\" y=\"{:.1}\" height=\"14\" rx=\"2\" \
+                "<rect x=\"{from:.1}\" width=\"{width:.1}\" y=\"-7\" height=\"14\" rx=\"2\" \
                  fill=\"currentColor\" fill-opacity=\"0.22\"/>\
-                 <line x1=\"{mean:.1}\" x2=\"{mean:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" \
-                 stroke=\"currentColor\" stroke-width=\"2\"/>",
-                (to - from).max(1.0),
-                middle - 7.0,
-                middle - 9.0,
-                middle + 9.0
+                 <line x1=\"{mean:.1}\" x2=\"{mean:.1}\" y1=\"-9\" y2=\"9\" \
+                 stroke=\"currentColor\" stroke-width=\"2\"/>"
             );
         }
         for run in runs {
             if let Some(found) = run.flows.iter().find(|f| f.name == flow.name) {
                 let _ = write!(
                     svg,
-                    "<circle cx=\"{:.1}\" cy=\"{middle:.1}\" r=\"3.5\" fill=\"currentColor\">\
+                    "<circle cx=\"{:.1}\" cy=\"0\" r=\"3.5\" fill=\"currentColor\">\
                      <title>seed {}: {} Mbit/s</title></circle>",
                     x(found.goodput_mbps),
                     run.seed,

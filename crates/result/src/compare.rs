@@ -232,48 +232,34 @@ fn item(a: &Entry<'_>, b: &Entry<'_>) -> Item {
 }
 
 fn caveats(a: &Summary, b: &Summary) -> Vec<String> {
-    let mut caveats = Vec::new();
-    if a.title != b.title {
-        caveats.push(format!(
-            "these are different experiments: \"{}\" and \"{}\"",
-            a.title, b.title
-        ));
-    }
-    if a.overrides != b.overrides {
-        let text = |overrides: &[String]| match overrides {
-            [] => "nothing".to_owned(),
-            some => some.join(", "),
-        };
-        caveats.push(format!(
-            "values were overridden with --set. A: {}. B: {}",
-            text(&a.overrides),
-            text(&b.overrides)
-        ));
-    }
-    if a.accounting != b.accounting {
-        caveats.push(format!(
-            "rates are counted differently. A: {} B: {}",
-            a.accounting, b.accounting
-        ));
-    }
-    if a.stack != b.stack {
-        caveats.push(format!(
-            "the TCP stacks differ: {} and {}",
-            a.stack, b.stack
-        ));
-    }
-    if a.duration_s != b.duration_s {
-        caveats.push(format!(
-            "the runs last {} s and {} s",
-            a.duration_s, b.duration_s
-        ));
-    }
-    if a.warmup_s != b.warmup_s {
-        caveats.push(format!(
-            "the totals begin at {} s and at {} s",
-            a.warmup_s, b.warmup_s
-        ));
-    }
+    let set = |of: &Summary| match &of.overrides[..] {
+        [] => "nothing".to_owned(),
+        some => some.join(", "),
+    };
+    let differences = [
+        (a.title != b.title).then(|| {
+            let (a, b) = (&a.title, &b.title);
+            format!("these are different experiments: \"{a}\" and \"{b}\"")
+        }),
+        (a.overrides != b.overrides).then(|| {
+            let (a, b) = (set(a), set(b));
+            format!("values were overridden with --set. A: {a}. B: {b}")
+        }),
+        (a.accounting != b.accounting).then(|| {
+            let (a, b) = (&a.accounting, &b.accounting);
+            format!("rates are counted differently. A: {a} B: {b}")
+        }),
+        (a.stack != b.stack).then(|| format!("the TCP stacks differ: {} and {}", a.stack, b.stack)),
+        (a.duration_s != b.duration_s)
+            .then(|| format!("the runs last {} s and {} s", a.duration_s, b.duration_s)),
+        (a.warmup_s != b.warmup_s).then(|| {
+            format!(
+                "the totals begin at {} s and at {} s",
+                a.warmup_s, b.warmup_s
+            )
+        }),
+    ];
+    let mut caveats: Vec<String> = differences.into_iter().flatten().collect();
     for (name, side) in [("A", a), ("B", b)] {
         let incomplete = side.incomplete.iter();
         caveats.extend(incomplete.map(|reason| format!("{name} is incomplete: {reason}")));
