@@ -1,101 +1,50 @@
 //! The curves as the report's script reads them: JSON, with six significant digits.
 
 use fairwind_result::RunResult;
-use fairwind_result::series::curves::{Curves, FlowCurves, LinkCurves};
+use fairwind_result::series::curves::Curves;
 use fairwind_result::series::decimate::Point;
-use serde::Serialize;
-
-#[derive(Serialize)]
-struct Data<'a> {
-    duration: f64,
-    warmup: f64,
-    interval: f64,
-    flows: Vec<Flow<'a>>,
-    links: Vec<Link<'a>>,
-}
-
-#[derive(Serialize)]
-struct Flow<'a> {
-    name: &'a str,
-    control: &'a str,
-    throughput: Curve,
-    average: Curve,
-    delivered: Curve,
-    cwnd: Curve,
-    ssthresh: Curve,
-    rtt: Curve,
-    rto: Curve,
-}
-
-#[derive(Serialize)]
-struct Link<'a> {
-    name: &'a str,
-    /// Whether it is drawn at first, by `Curves::worth_drawing`.
-    shown: bool,
-    queue: Curve,
-    drops: Curve,
-    dropped: Vec<u64>,
-}
-
-#[derive(Serialize)]
-struct Curve {
-    x: Vec<f64>,
-    y: Vec<f64>,
-}
+use serde_json::{Value, json};
 
 /// The JSON of these curves.
 pub fn json(run: &RunResult, curves: &Curves) -> String {
-    let data = Data {
-        duration: run.duration_s,
-        warmup: run.warmup_s,
-        interval: curves.interval_s,
-        flows: curves
-            .flows
-            .iter()
-            .zip(&run.flows)
-            .map(|(curves, flow)| {
-                self::flow(curves, flow.congestion_control.as_deref().unwrap_or(""))
-            })
-            .collect(),
-        links: curves
-            .links
-            .iter()
-            .map(|l| link(l, curves.worth_drawing(l)))
-            .collect(),
-    };
-    serde_json::to_string(&data).expect("curves are finite")
+    let flows = curves.flows.iter().zip(&run.flows).map(|(of, flow)| {
+        json!({
+            "name": of.name,
+            "control": flow.congestion_control.as_deref().unwrap_or(""),
+            "throughput": curve(&of.throughput),
+            "average": curve(&of.average),
+            "delivered": curve(&of.delivered),
+            "cwnd": curve(&of.cwnd),
+            "ssthresh": curve(&of.ssthresh),
+            "rtt": curve(&of.rtt),
+            "rto": curve(&of.rto),
+        })
+    });
+    let links = curves.links.iter().map(|of| {
+        let drops: Vec<Point> = of.drops.iter().map(|drops| drops.at).collect();
+        json!({
+            "name": of.name,
+            "shown": curves.worth_drawing(of),
+            "queue": curve(&of.queue),
+            "drops": curve(&drops),
+            "dropped": of.drops.iter().map(|drops| drops.packets).collect::<Vec<_>>(),
+        })
+    });
+    let data = json!({
+        "duration": run.duration_s,
+        "warmup": run.warmup_s,
+        "interval": curves.interval_s,
+        "flows": flows.collect::<Vec<_>>(),
+        "links": links.collect::<Vec<_>>(),
+    });
+    data.to_string()
 }
 
-fn flow<'a>(curves: &'a FlowCurves, control: &'a str) -> Flow<'a> {
-    Flow {
-        name: &curves.name,
-        control,
-        throughput: curve(&curves.throughput),
-        average: curve(&curves.average),
-        delivered: curve(&curves.delivered),
-        cwnd: curve(&curves.cwnd),
-        ssthresh: curve(&curves.ssthresh),
-        rtt: curve(&curves.rtt),
-        rto: curve(&curves.rto),
-    }
-}
-
-fn link(curves: &LinkCurves, shown: bool) -> Link<'_> {
-    let drops: Vec<Point> = curves.drops.iter().map(|drops| drops.at).collect();
-    Link {
-        name: &curves.name,
-        shown,
-        queue: curve(&curves.queue),
-        drops: curve(&drops),
-        dropped: curves.drops.iter().map(|drops| drops.packets).collect(),
-    }
-}
-
-fn curve(points: &[Point]) -> Curve {
-    Curve {
-        x: points.iter().map(|p| significant(p.time_s)).collect(),
-        y: points.iter().map(|p| significant(p.value)).collect(),
-    }
+fn curve(points: &[Point]) -> Value {
+    json!({
+        "x": points.iter().map(|p| significant(p.time_s)).collect::<Vec<_>>(),
+        "y": points.iter().map(|p| significant(p.value)).collect::<Vec<_>>(),
+    })
 }
 
 /// `value` with six significant digits, by way of its decimal text, which is the same on every platform.

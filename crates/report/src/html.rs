@@ -1,21 +1,25 @@
-//! Small pieces of HTML.
+//! Pieces of HTML that the pages share.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
+
+use crate::palette;
 
 /// Escapes `text` for HTML text and quoted attributes.
 pub fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#39;")
+}
+
+/// `text`, cut to `most` characters.
+pub fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
     }
-    escaped
+    text.chars().take(most - 1).chain(['…']).collect()
 }
 
 /// Replaces every `{{name}}` in `template` by the value of that name. Values are not searched for names.
@@ -63,6 +67,11 @@ pub fn number(value: Option<f64>, digits: usize) -> String {
     text
 }
 
+/// A count, as [`number`] writes it.
+pub fn count(count: u64) -> String {
+    number(Some(count as f64), 0)
+}
+
 /// A table. Cells are HTML. A column of numbers in which every cell is a dash is left out.
 pub struct Table {
     columns: Vec<Heading>,
@@ -71,13 +80,15 @@ pub struct Table {
 
 /// The heading of a column.
 pub struct Heading {
-    /// What the column shows.
-    pub name: &'static str,
-    /// Its unit; empty for none.
-    pub unit: &'static str,
+    name: &'static str,
+    /// Empty for none.
+    unit: &'static str,
     /// Whether the cells are text rather than numbers.
-    pub text: bool,
+    text: bool,
 }
+
+/// A column of a [`Table::of`] things.
+pub type Column<'a, T> = (Heading, &'a dyn Fn(&T) -> String);
 
 impl Heading {
     /// A column of text.
@@ -91,6 +102,10 @@ impl Heading {
         let text = false;
         Heading { name, unit, text }
     }
+
+    fn class(&self) -> &'static str {
+        if self.text { " class=\"text\"" } else { "" }
+    }
 }
 
 impl Table {
@@ -98,6 +113,16 @@ impl Table {
     pub fn new(columns: Vec<Heading>) -> Table {
         let rows = Vec::new();
         Table { columns, rows }
+    }
+
+    /// A table with a row for each of these things; a column is its heading and what its cells show.
+    pub fn of<T>(things: impl IntoIterator<Item = T>, columns: Vec<Column<'_, T>>) -> Table {
+        let (headings, cells): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+        let mut table = Table::new(headings);
+        for thing in things {
+            table.row(cells.iter().map(|cell| cell(&thing)).collect());
+        }
+        table
     }
 
     /// Adds a row, one cell per column.
@@ -113,8 +138,8 @@ impl Table {
             .collect();
         let mut html = String::from("<div class=\"scroll\"><table>\n<thead><tr>");
         for &at in &shown {
-            let Heading { name, unit, text } = &self.columns[at];
-            let class = if *text { " class=\"text\"" } else { "" };
+            let Heading { name, unit, .. } = &self.columns[at];
+            let class = self.columns[at].class();
             // Writing to a string cannot fail.
             let _ = write!(html, "<th scope=\"col\"{class}>{}", escape(name));
             if !unit.is_empty() {
@@ -126,11 +151,7 @@ impl Table {
         for row in self.rows.iter().take(limit) {
             html.push_str("<tr>");
             for &at in &shown {
-                let class = if self.columns[at].text {
-                    " class=\"text\""
-                } else {
-                    ""
-                };
+                let class = self.columns[at].class();
                 let _ = write!(html, "<td{class}>{}</td>", row[at]);
             }
             html.push_str("</tr>\n");
@@ -145,6 +166,90 @@ impl Table {
         }
         html
     }
+}
+
+/// The start of a page, up to its body. The page may load nothing; `policy` lists what it may do apart from
+/// styling itself, as directives of a content security policy.
+pub fn head_html(title: &str, policy: &str) -> String {
+    fill(
+        include_str!("head.html"),
+        &[
+            ("title", &escape(title)),
+            ("policy", policy),
+            ("palette", &palette_css()),
+            ("style", include_str!("style.css")),
+        ],
+    )
+}
+
+/// The colours of curves as CSS variables `--c0`, `--c1`, …
+fn palette_css() -> String {
+    let variables = |colours: &[&str], loss| {
+        let colours = colours.iter().enumerate();
+        let colours: String = colours
+            .map(|(at, colour)| format!("--c{at}:{colour};"))
+            .collect();
+        format!("{colours}--loss:{loss}")
+    };
+    let light = variables(&palette::LIGHT, palette::LOSS_LIGHT);
+    let dark = variables(&palette::DARK, palette::LOSS_DARK);
+    format!(
+        ":root{{{light}}}\n\
+         @media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n\
+         @media print{{:root{{{light}}}}}\n\
+         :root.paper{{{light}}}"
+    )
+}
+
+/// A coloured bar before the name of the flow or link with this index.
+pub fn swatch(number: usize) -> String {
+    let colour = number % palette::LIGHT.len();
+    format!("<span class=\"swatch\" style=\"background:var(--c{colour})\"></span>")
+}
+
+/// Why numbers are missing or doubtful.
+pub fn doubts_html(incomplete: &Option<String>, warnings: &[String]) -> String {
+    let incomplete = incomplete
+        .iter()
+        .map(|reason| format!("Incomplete: {reason}"));
+    let warnings = warnings.iter().map(|warning| format!("Warning: {warning}"));
+    let doubts = incomplete.chain(warnings);
+    doubts
+        .map(|doubt| format!("<p class=\"doubt\">{}</p>\n", escape(&doubt)))
+        .collect()
+}
+
+/// The experiment file and the values that were set on the command line.
+pub fn experiment_html(text: Option<&str>, overrides: &[String]) -> String {
+    let mut html = String::new();
+    if !overrides.is_empty() {
+        let set = overrides
+            .iter()
+            .map(|set| format!("<code>{}</code>", escape(set)));
+        let set = set.collect::<Vec<_>>().join(", ");
+        html = format!("<p>Changed on the command line: {set}</p>\n");
+    }
+    html + &match text {
+        Some(text) => format!("<pre>{}</pre>\n", escape(text.trim_end())),
+        None => "<p class=\"note\">The experiment file is not in this folder.</p>".to_owned(),
+    }
+}
+
+/// `name version` pairs in one line.
+pub fn versions_text(versions: &BTreeMap<String, String>) -> String {
+    let pairs: Vec<String> = versions
+        .iter()
+        .map(|(name, version)| format!("{} {}", escape(name), escape(version)))
+        .collect();
+    pairs.join(", ")
+}
+
+/// Spans that the style sheet separates with dots.
+pub fn facts_html(facts: &[String]) -> String {
+    facts
+        .iter()
+        .map(|fact| format!("<span>{fact}</span>"))
+        .collect()
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 use std::io::Write;
 use std::sync::OnceLock;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
@@ -31,26 +33,7 @@ pub fn packed(content: &[u8]) -> String {
         .write_all(content)
         .and_then(|()| encoder.finish())
         .unwrap_or_default();
-    base64(&compressed)
-}
-
-/// Base64 (RFC 4648, section 4).
-fn base64(content: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(content.len().div_ceil(3) * 4);
-    for chunk in content.chunks(3) {
-        let at = |n: usize| u32::from(chunk.get(n).copied().unwrap_or(0));
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for digit in 0..4 {
-            if digit > chunk.len() {
-                text.push('=');
-            } else {
-                let index = (bits >> (18 - 6 * digit)) & 0x3f;
-                text.push(char::from(ALPHABET[index as usize]));
-            }
-        }
-    }
-    text
+    STANDARD.encode(&compressed)
 }
 
 #[cfg(test)]
@@ -70,7 +53,7 @@ mod tests {
             ("fooba", "Zm9vYmE="),
             ("foobar", "Zm9vYmFy"),
         ] {
-            assert_eq!(base64(plain.as_bytes()), encoded);
+            assert_eq!(STANDARD.encode(plain), encoded);
         }
     }
 
@@ -90,6 +73,6 @@ mod tests {
             .read_to_string(&mut text)
             .unwrap();
         assert_eq!(text, "queue");
-        assert_eq!(packed(b"queue"), base64(&compressed));
+        assert_eq!(packed(b"queue"), STANDARD.encode(&compressed));
     }
 }

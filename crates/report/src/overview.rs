@@ -4,8 +4,11 @@ use std::fmt::Write;
 
 use fairwind_result::{REPORT_FILE, RunResult, Statistic, Summary, seed_folder, seeds_text};
 
-use super::html::{Heading, Table, escape, fill, number};
-use super::{doubts_html, experiment_html, facts_html, head_html, swatch, versions_text};
+use crate::html::{
+    Heading, Table, count, doubts_html, escape, experiment_html, facts_html, fill, head_html,
+    number, shortened, swatch, versions_text,
+};
+use crate::palette;
 use crate::plot::ticks::Ticks;
 
 /// Most rows in a table; nobody reads more.
@@ -54,12 +57,14 @@ pub fn page(summary: &Summary, runs: &[RunResult], experiment: Option<&str>) -> 
 }
 
 /// `mean ± half-width`.
-fn spread(statistic: Option<Statistic>, scale: f64, digits: usize) -> String {
-    let Some(statistic) = statistic else {
-        return number(None, digits);
-    };
-    let mean = number(Some(statistic.mean * scale), digits);
-    match statistic.interval95 {
+fn spread(statistic: Option<Statistic>, digits: usize) -> String {
+    scaled(statistic, 1.0, digits)
+}
+
+/// The same in a unit of which `scale` make one.
+fn scaled(statistic: Option<Statistic>, scale: f64, digits: usize) -> String {
+    let mean = number(statistic.map(|s| s.mean * scale), digits);
+    match statistic.and_then(|s| s.interval95) {
         Some(half) => format!(
             "{mean} <span class=\"spread\">± {}</span>",
             number(Some(half * scale), digits)
@@ -69,83 +74,99 @@ fn spread(statistic: Option<Statistic>, scale: f64, digits: usize) -> String {
 }
 
 fn flows(summary: &Summary) -> String {
-    let mut table = Table::new(vec![
-        Heading::text("Flow"),
-        Heading::text("Control"),
-        Heading::number("Goodput", "Mbit/s"),
-        Heading::number("Std. deviation", "Mbit/s, of 1 s"),
-        Heading::number("Completion", "s"),
-        Heading::number("Retransmitted", "segments"),
-        Heading::number("Timeouts", ""),
-        Heading::number("RTT min", "ms"),
-        Heading::number("RTT mean", "ms"),
-    ]);
-    for (at, flow) in summary.flows.iter().enumerate() {
+    let name = |at, name: &str| {
         let colour = if at < DRAWN_AT_MOST {
             swatch(at)
         } else {
             String::new()
         };
-        table.row(vec![
-            format!("{colour}{}", escape(&flow.name)),
-            escape(flow.congestion_control.as_deref().unwrap_or("–")),
-            spread(flow.goodput_mbps, 1.0, 3),
-            spread(flow.goodput_sd_mbps, 1.0, 3),
-            spread(flow.completion_s, 1.0, 3),
-            spread(flow.retransmits, 1.0, 1),
-            spread(flow.timeouts, 1.0, 1),
-            spread(flow.rtt_min_ms, 1.0, 2),
-            spread(flow.rtt_mean_ms, 1.0, 2),
-        ]);
-    }
-    table.html(ROWS_AT_MOST)
+        format!("{colour}{}", escape(name))
+    };
+    Table::of(
+        summary.flows.iter().enumerate(),
+        vec![
+            (Heading::text("Flow"), &|(at, f)| name(*at, &f.name)),
+            (Heading::text("Control"), &|(_, f)| {
+                escape(f.congestion_control.as_deref().unwrap_or("–"))
+            }),
+            (Heading::number("Goodput", "Mbit/s"), &|(_, f)| {
+                spread(f.goodput_mbps, 3)
+            }),
+            (
+                Heading::number("Std. deviation", "Mbit/s, of 1 s"),
+                &|(_, f)| spread(f.goodput_sd_mbps, 3),
+            ),
+            (Heading::number("Completion", "s"), &|(_, f)| {
+                spread(f.completion_s, 3)
+            }),
+            (Heading::number("Retransmitted", "segments"), &|(_, f)| {
+                spread(f.retransmits, 1)
+            }),
+            (Heading::number("Timeouts", ""), &|(_, f)| {
+                spread(f.timeouts, 1)
+            }),
+            (Heading::number("RTT min", "ms"), &|(_, f)| {
+                spread(f.rtt_min_ms, 2)
+            }),
+            (Heading::number("RTT mean", "ms"), &|(_, f)| {
+                spread(f.rtt_mean_ms, 2)
+            }),
+        ],
+    )
+    .html(ROWS_AT_MOST)
 }
 
 fn links(summary: &Summary) -> String {
-    let mut table = Table::new(vec![
-        Heading::text("Link"),
-        Heading::number("Utilization", "%"),
-        Heading::number("Queue mean", "packets"),
-        Heading::number("Queue 99 %", "packets"),
-        Heading::number("Dropped", "packets"),
-    ]);
-    for link in &summary.links {
-        table.row(vec![
-            escape(&link.name),
-            spread(link.utilization, 100.0, 2),
-            spread(link.queue_mean_pkts, 1.0, 2),
-            spread(link.queue_p99_pkts, 1.0, 1),
-            spread(link.drops, 1.0, 1),
-        ]);
-    }
-    table.html(ROWS_AT_MOST)
+    Table::of(
+        &summary.links,
+        vec![
+            (Heading::text("Link"), &|l| escape(&l.name)),
+            (Heading::number("Utilization", "%"), &|l| {
+                scaled(l.utilization, 100.0, 2)
+            }),
+            (Heading::number("Queue mean", "packets"), &|l| {
+                spread(l.queue_mean_pkts, 2)
+            }),
+            (Heading::number("Queue 99 %", "packets"), &|l| {
+                spread(l.queue_p99_pkts, 1)
+            }),
+            (Heading::number("Dropped", "packets"), &|l| {
+                spread(l.drops, 1)
+            }),
+        ],
+    )
+    .html(ROWS_AT_MOST)
 }
 
 fn runs_table(runs: &[RunResult]) -> String {
-    let mut table = Table::new(vec![
-        Heading::text("Run"),
-        Heading::number("Goodput of all flows", "Mbit/s"),
-        Heading::number("Retransmitted", "segments"),
-        Heading::number("Dropped", "packets"),
-        Heading::number("Processor time", "s"),
-    ]);
-    for run in runs {
-        let goodput: f64 = run.flows.iter().map(|flow| flow.goodput_mbps).sum();
-        let retransmits: u64 = run.flows.iter().map(|flow| flow.retransmits).sum();
-        let drops: u64 = run.links.iter().map(|link| link.drops).sum();
-        table.row(vec![
-            format!(
-                "<a href=\"{}/{REPORT_FILE}\">seed {}</a>",
-                seed_folder(run.seed),
-                run.seed
-            ),
-            number(Some(goodput), 3),
-            number(Some(retransmits as f64), 0),
-            number(Some(drops as f64), 0),
-            number(Some(run.performance.cpu_s), 3),
-        ]);
-    }
-    table.html(ROWS_AT_MOST)
+    let link = |seed| {
+        format!(
+            "<a href=\"{}/{REPORT_FILE}\">seed {seed}</a>",
+            seed_folder(seed)
+        )
+    };
+    Table::of(
+        runs,
+        vec![
+            (Heading::text("Run"), &|run| link(run.seed)),
+            (Heading::number("Goodput of all flows", "Mbit/s"), &|run| {
+                number(
+                    Some(run.flows.iter().map(|flow| flow.goodput_mbps).sum()),
+                    3,
+                )
+            }),
+            (Heading::number("Retransmitted", "segments"), &|run| {
+                count(run.flows.iter().map(|flow| flow.retransmits).sum())
+            }),
+            (Heading::number("Dropped", "packets"), &|run| {
+                count(run.links.iter().map(|link| link.drops).sum())
+            }),
+            (Heading::number("Processor time", "s"), &|run| {
+                number(Some(run.performance.cpu_s), 3)
+            }),
+        ],
+    )
+    .html(ROWS_AT_MOST)
 }
 
 /// A drawing of each flow's goodput: a dot per run, a line for the mean and a bar for its interval.
@@ -157,16 +178,12 @@ fn whiskers(summary: &Summary, runs: &[RunResult]) -> String {
     const FOOT: f64 = 44.0;
     let flows = &summary.flows[..summary.flows.len().min(DRAWN_AT_MOST)];
     let goodputs = || flows.iter().filter_map(|flow| flow.goodput_mbps);
-    let ends = |s: Statistic| {
-        (
-            s.mean - s.interval95.unwrap_or(0.0),
-            s.mean + s.interval95.unwrap_or(0.0),
-        )
-    };
-    let least = goodputs()
-        .map(|s| s.min.min(ends(s).0))
-        .fold(f64::INFINITY, f64::min);
-    let greatest = goodputs().map(|s| s.max.max(ends(s).1)).fold(0.0, f64::max);
+    let ends = |s: Statistic| [-1.0, 1.0].map(|side| s.mean + side * s.interval95.unwrap_or(0.0));
+    let least = goodputs().map(|s| s.min.min(ends(s)[0]));
+    let least = least.fold(f64::INFINITY, f64::min);
+    let greatest = goodputs()
+        .map(|s| s.max.max(ends(s)[1]))
+        .fold(0.0, f64::max);
     let ticks = Ticks::around(least, greatest, 8);
     let height = ROW * flows.len() as f64 + FOOT;
     let foot = height - FOOT + 4.0;
@@ -191,36 +208,30 @@ fn whiskers(summary: &Summary, runs: &[RunResult]) -> String {
         height - 6.0
     );
     for (row, flow) in flows.iter().enumerate() {
-        let middle = ROW * row as f64 + ROW / 2.0;
-        let colour = row % crate::plot::palette::LIGHT.len();
         let _ = write!(
             svg,
-            "<g style=\"color:var(--c{colour})\">\
-             <text x=\"0\" y=\"{:.1}\">{}</text>",
-            middle + 4.5,
+            "<g style=\"color:var(--c{})\" transform=\"translate(0 {})\">\
+             <text x=\"0\" y=\"4.5\">{}</text>",
+            row % palette::LIGHT.len(),
+            ROW * row as f64 + ROW / 2.0,
             escape(&shortened(&flow.name, 26))
         );
         if let Some(goodput) = flow.goodput_mbps {
-            let (from, to) = ends(goodput);
-            let (from, to) = (x(from.max(ticks.start())), x(to));
-            let mean = x(goodput.mean);
+            let [from, to] = ends(goodput).map(|end| x(end.max(ticks.start())));
+            let (mean, width) = (x(goodput.mean), (to - from).max(1.0));
             let _ = write!(
                 svg,
-                "<rect x=\"{from:.1}\" width=\"{:.1}\" y=\"{:.1}\" height=\"14\" rx=\"2\" \
+                "<rect x=\"{from:.1}\" width=\"{width:.1}\" y=\"-7\" height=\"14\" rx=\"2\" \
                  fill=\"currentColor\" fill-opacity=\"0.22\"/>\
-                 <line x1=\"{mean:.1}\" x2=\"{mean:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" \
-                 stroke=\"currentColor\" stroke-width=\"2\"/>",
-                (to - from).max(1.0),
-                middle - 7.0,
-                middle - 9.0,
-                middle + 9.0
+                 <line x1=\"{mean:.1}\" x2=\"{mean:.1}\" y1=\"-9\" y2=\"9\" \
+                 stroke=\"currentColor\" stroke-width=\"2\"/>"
             );
         }
         for run in runs {
             if let Some(found) = run.flows.iter().find(|f| f.name == flow.name) {
                 let _ = write!(
                     svg,
-                    "<circle cx=\"{:.1}\" cy=\"{middle:.1}\" r=\"3.5\" fill=\"currentColor\">\
+                    "<circle cx=\"{:.1}\" cy=\"0\" r=\"3.5\" fill=\"currentColor\">\
                      <title>seed {}: {} Mbit/s</title></circle>",
                     x(found.goodput_mbps),
                     run.seed,
@@ -240,14 +251,4 @@ fn whiskers(summary: &Summary, runs: &[RunResult]) -> String {
         );
     }
     svg
-}
-
-/// `text`, cut to `most` characters.
-fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(most - 1).collect();
-    short.push('…');
-    short
 }

@@ -1,16 +1,14 @@
 //! A page in the style of the reports: text, tables and figures in one self-contained file, for programs that
 //! report several runs at once.
 
-mod chart;
-
 use std::path::{Path, PathBuf};
 
-pub use chart::{Area, Chart, Curve, Panel, Style};
-
 pub use crate::html::{Heading, Table, escape, number};
+pub use crate::plot::chart::{Across, Area, Chart, Curve, Panel, Style};
 pub use fairwind_result::series::decimate::Point;
 
-use crate::{ReportError, facts_html, head_html, replace};
+use crate::files::{ReportError, replace};
+use crate::html::{facts_html, head_html};
 
 /// Most rows in a table; nobody reads more.
 const ROWS_AT_MOST: usize = 400;
@@ -91,9 +89,6 @@ impl Page {
     }
 
     /// Writes the page to `path`, replacing an earlier one in one step.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<PathBuf, ReportError> {
         replace(path, &self.html())
     }
@@ -111,8 +106,9 @@ mod tests {
         table.row(vec![escape("one")]);
         page.table(&table);
         page.chart(&Chart {
+            title: String::new(),
             what: "Throughput".to_owned(),
-            until_s: 2.0,
+            across: Across::time(2.0),
             panels: vec![Panel {
                 unit: "Mbit/s",
                 curves: vec![Curve {
@@ -126,7 +122,6 @@ mod tests {
                 }],
                 ..Panel::default()
             }],
-            ..Chart::default()
         });
         let html = page.html();
         assert!(html.contains("A &lt;b&gt;"), "{html}");

@@ -3,121 +3,88 @@
 //! Each file is self-contained: text uses the reader's own fonts, nothing is loaded, and colours are light or
 //! dark as the reader prefers, light by default.
 
+pub mod chart;
 pub mod curves;
-pub(crate) mod figure;
-mod frame;
 pub mod history;
-pub mod palette;
-pub(crate) mod style;
-pub mod ticks;
+mod svg;
+pub(crate) mod ticks;
 pub mod traced;
 
+use chart::{Across, Chart, Curve, Style, throughput_text};
 use fairwind_result::RunResult;
 use fairwind_result::series::curves::{Curves, FlowCurves};
 use fairwind_result::series::decimate::Point;
-use figure::{Across, Figure, Line, Panel};
-use style::Stroke;
 
 /// With more flows than this, slow-start thresholds are left out.
 const THRESHOLDS_AT_MOST: usize = 2;
 
 /// The plots of a run: file name and content.
-pub fn svgs(run: &RunResult, curves: &Curves) -> Vec<(&'static str, String)> {
-    let interval = if curves.interval_s == 1.0 {
-        "Throughput in intervals of 1 s"
-    } else {
-        "Throughput in intervals of 100 ms"
+pub(crate) fn svgs(run: &RunResult, curves: &Curves) -> Vec<(&'static str, String)> {
+    let chart = |what, unit, curves| {
+        let across = Across::time(run.duration_s);
+        Chart::new(&run.title, what, across, unit, curves)
     };
-    let figures = [
+    let of_flows = |what, unit, of| chart(what, unit, flows(curves, of));
+    let mut windows = flows(curves, |f| &f.cwnd);
+    let mut windows_text = "Congestion window";
+    if curves.flows.len() <= THRESHOLDS_AT_MOST {
+        windows_text = "Congestion window and slow-start threshold (dashed)";
+        let thresholds = flows(curves, |f| &f.ssthresh).into_iter();
+        windows.extend(thresholds.map(|threshold| Curve {
+            name: String::new(),
+            // In the colour of its own window, a threshold could not be told apart.
+            colour: threshold.colour.filter(|_| curves.flows.len() > 1),
+            style: Style::Threshold,
+            ..threshold
+        }));
+    }
+    let links = curves.links.iter().enumerate();
+    let shown: Vec<_> = links
+        .filter(|(_, link)| curves.worth_drawing(link))
+        .collect();
+    let queues = shown.iter().map(|(colour, link)| Curve {
+        name: link.name.clone(),
+        colour: Some(*colour),
+        points: link.queue.clone(),
+        ..Curve::default()
+    });
+    let mut queue = chart(
+        "Queue, and where packets were lost (×)",
+        "packets",
+        queues.collect(),
+    );
+    let drops = shown.iter().flat_map(|(_, link)| &link.drops);
+    queue.panels[0].losses = drops.map(|drops| drops.at).collect();
+    let average = "Average throughput since the flow’s start";
+    let plots = [
         (
             "throughput.svg",
-            of_flows(run, curves, interval, "Mbit/s", |f| &f.throughput),
+            of_flows(throughput_text(curves.interval_s), "Mbit/s", |f| {
+                &f.throughput
+            }),
         ),
         (
             "average_throughput.svg",
-            of_flows(
-                run,
-                curves,
-                "Average throughput since the flow’s start",
-                "Mbit/s",
-                |f| &f.average,
-            ),
+            of_flows(average, "Mbit/s", |f| &f.average),
         ),
-        ("cwnd.svg", windows(run, curves)),
+        ("cwnd.svg", chart(windows_text, "kB", windows)),
         (
             "rtt.svg",
-            of_flows(run, curves, "Smoothed round-trip time", "ms", |f| &f.rtt),
+            of_flows("Smoothed round-trip time", "ms", |f| &f.rtt),
         ),
-        ("queue.svg", queues(run, curves)),
+        ("queue.svg", queue),
     ];
-    figures.map(|(name, figure)| (name, figure.svg())).into()
+    plots.map(|(name, chart)| (name, chart.svg())).into()
 }
 
-fn empty<'a>(run: &'a RunResult, what: &'a str, unit: &'static str) -> Figure<'a> {
-    Figure {
-        title: &run.title,
-        what,
-        across: Across::time(run.duration_s),
-        panels: vec![Panel {
-            unit,
-            ..Panel::default()
-        }],
-    }
-}
-
-fn of_flows<'a>(
-    run: &'a RunResult,
-    curves: &'a Curves,
-    what: &'a str,
-    unit: &'static str,
-    of: fn(&FlowCurves) -> &[Point],
-) -> Figure<'a> {
-    let mut figure = empty(run, what, unit);
-    for (colour, flow) in curves.flows.iter().enumerate() {
-        figure.panels[0].lines.push(Line {
-            name: flow.name.clone(),
-            colour: Some(colour),
-            stroke: Stroke::SOLID,
-            points: of(flow),
-        });
-    }
-    figure
-}
-
-fn windows<'a>(run: &'a RunResult, curves: &'a Curves) -> Figure<'a> {
-    let mut figure = of_flows(run, curves, "Congestion window", "kB", |f| &f.cwnd);
-    if curves.flows.len() > THRESHOLDS_AT_MOST {
-        return figure;
-    }
-    figure.what = "Congestion window and slow-start threshold (dashed)";
-    for (colour, flow) in curves.flows.iter().enumerate() {
-        figure.panels[0].lines.push(Line {
-            name: String::new(),
-            // In the colour of its own window, a threshold could not be told apart.
-            colour: (curves.flows.len() > 1).then_some(colour),
-            stroke: Stroke::THRESHOLD,
-            points: &flow.ssthresh,
-        });
-    }
-    figure
-}
-
-fn queues<'a>(run: &'a RunResult, curves: &'a Curves) -> Figure<'a> {
-    let mut figure = empty(run, "Queue, and where packets were lost (×)", "packets");
-    for (colour, link) in curves.links.iter().enumerate() {
-        if !curves.worth_drawing(link) {
-            continue;
-        }
-        figure.panels[0].lines.push(Line {
-            name: link.name.clone(),
-            colour: Some(colour),
-            stroke: Stroke::SOLID,
-            points: &link.queue,
-        });
-        let drops = link.drops.iter().map(|drops| drops.at);
-        figure.panels[0].marks.extend(drops);
-    }
-    figure
+fn flows(curves: &Curves, of: fn(&FlowCurves) -> &[Point]) -> Vec<Curve> {
+    let curve = |(colour, flow): (usize, &FlowCurves)| Curve {
+        name: flow.name.clone(),
+        colour: Some(colour),
+        points: of(flow).to_vec(),
+        ..Curve::default()
+    };
+    curves.flows.iter().enumerate().map(curve).collect()
 }
 
 #[cfg(test)]

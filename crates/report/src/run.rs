@@ -3,10 +3,11 @@
 use fairwind_result::series::curves::{CURVES_AT_MOST, Curves};
 use fairwind_result::{EmulatorResult, FlowResult, LinkResult, RunResult};
 
-use super::html::{Heading, Table, escape, fill, number};
-use super::{
-    data, doubts_html, experiment_html, facts_html, head_html, library, swatch, versions_text,
+use crate::html::{
+    Heading, Table, count, doubts_html, escape, experiment_html, facts_html, fill, head_html,
+    number, swatch, versions_text,
 };
+use crate::{data, library};
 
 /// Content security policy: the page may draw, and save what it has drawn.
 const POLICY: &str = "script-src 'unsafe-inline'; img-src data: blob: 'self'";
@@ -43,52 +44,35 @@ fn facts(run: &RunResult) -> String {
         escape(&run.engine),
         format!("stack {}", escape(&run.stack)),
         format!("seed {}", run.seed),
-        format!("{} s", shortest(run.duration_s)),
+        format!("{} s", run.duration_s),
     ];
     if run.warmup_s > 0.0 {
-        facts.push(format!(
-            "first {} s left out of the totals",
-            shortest(run.warmup_s)
-        ));
+        facts.push(format!("first {} s left out of the totals", run.warmup_s));
     }
     facts_html(&facts)
 }
 
-/// A number in its shortest form.
-fn shortest(value: f64) -> String {
-    format!("{value}")
-}
-
 /// The most important numbers.
 fn figures(run: &RunResult) -> String {
-    let mut figures = Vec::new();
     let total: f64 = run.flows.iter().map(|flow| flow.goodput_mbps).sum();
-    figures.push(figure(
-        "Goodput of all flows",
-        number(Some(total), 3),
-        "Mbit/s",
-    ));
+    let mut figures = figure("Goodput of all flows", number(Some(total), 3), "Mbit/s");
     if let Some(index) = fairness(&run.flows) {
-        figures.push(figure("Jain’s fairness index", number(Some(index), 3), ""));
+        figures += &figure("Jain’s fairness index", number(Some(index), 3), "");
     }
-    let busiest = run
-        .links
-        .iter()
-        .filter_map(|link| Some((link, link.utilization?)))
-        .max_by(|a, b| a.1.total_cmp(&b.1));
-    if let Some((link, utilization)) = busiest {
+    let used = |link: &&LinkResult| link.utilization.is_some();
+    let busiest = run.links.iter().filter(used).max_by(|a, b| {
+        let [a, b] = [a, b].map(|link| link.utilization.unwrap_or_default());
+        a.total_cmp(&b)
+    });
+    if let Some(link) = busiest {
         let label = format!("Utilization of {}", escape(&link.name));
-        figures.push(figure(&label, number(Some(100.0 * utilization), 1), "%"));
+        let percent = link.utilization.map(|share| 100.0 * share);
+        figures += &figure(&label, number(percent, 1), "%");
     }
-    let drops: u64 = run.links.iter().map(|l| l.drops + l.random_losses).sum();
-    figures.push(figure("Packets lost", number(Some(drops as f64), 0), ""));
-    let retransmits: u64 = run.flows.iter().map(|flow| flow.retransmits).sum();
-    figures.push(figure(
-        "Segments sent again",
-        number(Some(retransmits as f64), 0),
-        "",
-    ));
-    figures.concat()
+    let drops = run.links.iter().map(|l| l.drops + l.random_losses).sum();
+    figures += &figure("Packets lost", count(drops), "");
+    let retransmits = run.flows.iter().map(|flow| flow.retransmits).sum();
+    figures + &figure("Segments sent again", count(retransmits), "")
 }
 
 fn figure(label: &str, value: String, unit: &str) -> String {
@@ -109,66 +93,76 @@ fn fairness(flows: &[FlowResult]) -> Option<f64> {
 }
 
 fn flows(flows: &[FlowResult], coloured: bool) -> String {
-    let mut table = Table::new(vec![
-        Heading::text("Flow"),
-        Heading::text("Control"),
-        Heading::number("Goodput", "Mbit/s"),
-        Heading::number("Std. deviation", "Mbit/s, of 1 s"),
-        Heading::number("Delivered", "MB"),
-        Heading::number("Completion", "s"),
-        Heading::number("Retransmitted", "segments"),
-        Heading::number("Timeouts", ""),
-        Heading::number("RTT min", "ms"),
-        Heading::number("RTT mean", "ms"),
-        Heading::number("Objects", ""),
-    ]);
-    for (at, flow) in flows.iter().enumerate() {
-        let colour = if coloured && at < CURVES_AT_MOST {
-            swatch(at)
-        } else {
-            String::new()
-        };
-        table.row(vec![
-            format!("{colour}{}", escape(&flow.name)),
-            escape(flow.congestion_control.as_deref().unwrap_or("–")),
-            number(Some(flow.goodput_mbps), 3),
-            number(flow.goodput_sd_mbps, 3),
-            number(Some(flow.bytes as f64 / 1e6), 2),
-            number(flow.completion_s, 3),
-            number(Some(flow.retransmits as f64), 0),
-            number(Some(flow.timeouts as f64), 0),
-            number(flow.rtt_min_ms, 2),
-            number(flow.rtt_mean_ms, 2),
-            number(flow.objects.map(|objects| objects as f64), 0),
-        ]);
-    }
-    table.html(ROWS_AT_MOST)
+    let name = |at, name: &str| {
+        let coloured = coloured && at < CURVES_AT_MOST;
+        let colour = if coloured { swatch(at) } else { String::new() };
+        format!("{colour}{}", escape(name))
+    };
+    Table::of(
+        flows.iter().enumerate(),
+        vec![
+            (Heading::text("Flow"), &|(at, f)| name(*at, &f.name)),
+            (Heading::text("Control"), &|(_, f)| {
+                escape(f.congestion_control.as_deref().unwrap_or("–"))
+            }),
+            (Heading::number("Goodput", "Mbit/s"), &|(_, f)| {
+                number(Some(f.goodput_mbps), 3)
+            }),
+            (
+                Heading::number("Std. deviation", "Mbit/s, of 1 s"),
+                &|(_, f)| number(f.goodput_sd_mbps, 3),
+            ),
+            (Heading::number("Delivered", "MB"), &|(_, f)| {
+                megabytes(f.bytes)
+            }),
+            (Heading::number("Completion", "s"), &|(_, f)| {
+                number(f.completion_s, 3)
+            }),
+            (Heading::number("Retransmitted", "segments"), &|(_, f)| {
+                count(f.retransmits)
+            }),
+            (Heading::number("Timeouts", ""), &|(_, f)| count(f.timeouts)),
+            (Heading::number("RTT min", "ms"), &|(_, f)| {
+                number(f.rtt_min_ms, 2)
+            }),
+            (Heading::number("RTT mean", "ms"), &|(_, f)| {
+                number(f.rtt_mean_ms, 2)
+            }),
+            (Heading::number("Objects", ""), &|(_, f)| {
+                number(f.objects.map(|n| n as f64), 0)
+            }),
+        ],
+    )
+    .html(ROWS_AT_MOST)
 }
 
 fn links(links: &[LinkResult]) -> String {
-    let mut table = Table::new(vec![
-        Heading::text("Link"),
-        Heading::number("Utilization", "%"),
-        Heading::number("Queue mean", "packets"),
-        Heading::number("Queue 99 %", "packets"),
-        Heading::number("Dropped", "packets"),
-        Heading::number("Lost at random", "packets"),
-        Heading::number("Carried", "packets"),
-        Heading::number("Carried", "MB"),
-    ]);
-    for link in links {
-        table.row(vec![
-            escape(&link.name),
-            number(link.utilization.map(|share| 100.0 * share), 2),
-            number(Some(link.queue_mean_pkts), 2),
-            number(Some(link.queue_p99_pkts), 0),
-            number(Some(link.drops as f64), 0),
-            number(Some(link.random_losses as f64), 0),
-            number(Some(link.packets as f64), 0),
-            number(Some(link.bytes as f64 / 1e6), 2),
-        ]);
-    }
-    table.html(ROWS_AT_MOST)
+    Table::of(
+        links,
+        vec![
+            (Heading::text("Link"), &|l| escape(&l.name)),
+            (Heading::number("Utilization", "%"), &|l| {
+                number(l.utilization.map(|u| 100.0 * u), 2)
+            }),
+            (Heading::number("Queue mean", "packets"), &|l| {
+                number(Some(l.queue_mean_pkts), 2)
+            }),
+            (Heading::number("Queue 99 %", "packets"), &|l| {
+                number(Some(l.queue_p99_pkts), 0)
+            }),
+            (Heading::number("Dropped", "packets"), &|l| count(l.drops)),
+            (Heading::number("Lost at random", "packets"), &|l| {
+                count(l.random_losses)
+            }),
+            (Heading::number("Carried", "packets"), &|l| count(l.packets)),
+            (Heading::number("Carried", "MB"), &|l| megabytes(l.bytes)),
+        ],
+    )
+    .html(ROWS_AT_MOST)
+}
+
+fn megabytes(bytes: u64) -> String {
+    number(Some(bytes as f64 / 1e6), 2)
 }
 
 fn plots(run: &RunResult, curves: &Curves) -> String {
@@ -180,35 +174,29 @@ fn plots(run: &RunResult, curves: &Curves) -> String {
             run.flows.len()
         );
     }
-    let several: Vec<String> = curves
-        .flows
-        .iter()
-        .filter(|flow| flow.connections > 1)
-        .map(|flow| format!("{} ({})", escape(&flow.name), flow.connections))
-        .collect();
-    if !several.is_empty() {
-        omitted.push_str(&format!(
-            " Flows of several connections have no window and no round-trip time: {}.",
-            several.join(", ")
-        ));
-    }
-    let uncovered: Vec<String> = curves
-        .flows
-        .iter()
-        .filter(|flow| !flow.covered)
-        .map(|flow| escape(&flow.name))
-        .collect();
-    if !uncovered.is_empty() {
-        omitted.push_str(&format!(
-            " The samples do not cover all that these flows delivered, so their throughput is not \
-             drawn: {}.",
-            uncovered.join(", ")
-        ));
-    }
+    let listed = |names: Vec<String>, reason: &str| {
+        let names = names.join(", ");
+        if names.is_empty() {
+            String::new()
+        } else {
+            format!(" {reason}: {names}.")
+        }
+    };
+    let several = curves.flows.iter().filter(|flow| flow.connections > 1);
+    let several = several.map(|flow| format!("{} ({})", escape(&flow.name), flow.connections));
+    omitted += &listed(
+        several.collect(),
+        "Flows of several connections have no window and no round-trip time",
+    );
+    let uncovered = curves.flows.iter().filter(|flow| !flow.covered);
+    omitted += &listed(
+        uncovered.map(|flow| escape(&flow.name)).collect(),
+        "The samples do not cover all that these flows delivered, so their throughput is not drawn",
+    );
     let interval = if curves.interval_s == 1.0 {
         "1 s".to_owned()
     } else {
-        format!("{} ms", shortest((curves.interval_s * 1e3).round()))
+        format!("{} ms", (curves.interval_s * 1e3).round())
     };
     fill(
         include_str!("plots.html"),
@@ -249,8 +237,8 @@ fn cost(run: &RunResult) -> String {
     let cost = &run.performance;
     let mut text = format!(
         "{} data packets and {} events in {} s of processor time, {} s on the clock, {} MB of memory",
-        number(Some(cost.data_packets as f64), 0),
-        number(Some(cost.events as f64), 0),
+        count(cost.data_packets),
+        count(cost.events),
         number(Some(cost.cpu_s), 3),
         number(Some(cost.wall_s), 3),
         number(Some(cost.peak_rss_mb), 1),
@@ -275,7 +263,7 @@ fn lateness(emulator: &EmulatorResult) -> String {
     let us = |value| number(Some(value), 0);
     format!(
         " {} packets emulated, late by {} µs (median), {} µs (99 %), {} µs (most).",
-        number(Some(emulator.packets as f64), 0),
+        count(emulator.packets),
         us(emulator.lateness_p50_us),
         us(emulator.lateness_p99_us),
         us(emulator.lateness_max_us)

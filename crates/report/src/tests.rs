@@ -1,3 +1,5 @@
+pub(crate) mod fixture;
+
 use std::fs;
 
 use fairwind_result::RESULT_FILE;

@@ -10,10 +10,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::{
-    FlowResult, FlowSummary, LinkResult, LinkSummary, ResultError, RunResult, Statistic, Stored,
-    Summary, round,
-};
+use crate::{FlowSummary, LinkSummary, ResultError, Statistic, Stored, Summary, round};
 
 /// Two results side by side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -114,14 +111,13 @@ impl Difference {
 
 /// Compares the results in two folders; each may hold a run or several seeds.
 pub fn compare(a: &Path, b: &Path) -> Result<Comparison, ResultError> {
-    let first = Contents::from(Stored::read(a)?);
-    let second = Contents::from(Stored::read(b)?);
+    let (first, second) = (totals(a)?, totals(b)?);
     let (flows, flows_a, flows_b) = matched(&first.flows, &second.flows);
     let (links, links_a, links_b) = matched(&first.links, &second.links);
     Ok(Comparison {
         caveats: caveats(&first, &second),
-        a: first.side(a),
-        b: second.side(b),
+        a: side(a, first),
+        b: side(b, second),
         flows,
         links,
         only_in_a: Names {
@@ -135,93 +131,40 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison, ResultError> {
     })
 }
 
-/// The fields that a run and a summary share.
-struct Contents {
-    title: String,
-    engine: String,
-    seeds: Vec<u64>,
-    overrides: Vec<String>,
-    accounting: String,
-    stack: String,
-    duration_s: f64,
-    warmup_s: f64,
-    incomplete: Option<String>,
-    warnings: Vec<String>,
-    flows: Vec<Entry>,
-    links: Vec<Entry>,
+/// The totals in a folder; those of a single run without its seed in the texts.
+fn totals(folder: &Path) -> Result<Summary, ResultError> {
+    Ok(match Stored::read(folder)? {
+        Stored::Summary(summary) => summary,
+        Stored::Run(run) => Summary {
+            incomplete: run.incomplete.clone(),
+            warnings: run.warnings.clone(),
+            ..Summary::of(&[run]).expect("a run has a summary")
+        },
+    })
+}
+
+fn side(path: &Path, totals: Summary) -> Side {
+    Side {
+        path: path.display().to_string(),
+        title: totals.title,
+        engine: totals.engine,
+        seeds: totals.seeds,
+    }
 }
 
 /// A flow or link of one result.
-struct Entry {
-    name: String,
+struct Entry<'a> {
+    name: &'a str,
     /// For flows: the congestion control, if there is one.
-    control: Option<Option<String>>,
+    control: Option<&'a Option<String>>,
     metrics: Vec<(&'static str, Option<Statistic>)>,
 }
 
-impl Contents {
-    fn side(&self, path: &Path) -> Side {
-        Side {
-            path: path.display().to_string(),
-            title: self.title.clone(),
-            engine: self.engine.clone(),
-            seeds: self.seeds.clone(),
-        }
-    }
-}
-
-impl From<Stored> for Contents {
-    fn from(stored: Stored) -> Contents {
-        match stored {
-            Stored::Run(run) => run.into(),
-            Stored::Summary(summary) => summary.into(),
-        }
-    }
-}
-
-impl From<RunResult> for Contents {
-    fn from(run: RunResult) -> Contents {
-        Contents {
-            title: run.title,
-            engine: run.engine,
-            seeds: vec![run.seed],
-            overrides: run.overrides,
-            accounting: run.accounting,
-            stack: run.stack,
-            duration_s: run.duration_s,
-            warmup_s: run.warmup_s,
-            incomplete: run.incomplete,
-            warnings: run.warnings,
-            flows: run.flows.into_iter().map(Entry::from).collect(),
-            links: run.links.into_iter().map(Entry::from).collect(),
-        }
-    }
-}
-
-impl From<Summary> for Contents {
-    fn from(summary: Summary) -> Contents {
-        Contents {
-            title: summary.title,
-            engine: summary.engine,
-            seeds: summary.seeds,
-            overrides: summary.overrides,
-            accounting: summary.accounting,
-            stack: summary.stack,
-            duration_s: summary.duration_s,
-            warmup_s: summary.warmup_s,
-            incomplete: summary.incomplete,
-            warnings: summary.warnings,
-            flows: summary.flows.into_iter().map(Entry::from).collect(),
-            links: summary.links.into_iter().map(Entry::from).collect(),
-        }
-    }
-}
-
-impl From<FlowSummary> for Entry {
-    fn from(flow: FlowSummary) -> Entry {
+impl<'a> From<&'a FlowSummary> for Entry<'a> {
+    fn from(flow: &'a FlowSummary) -> Entry<'a> {
         Entry {
-            name: flow.name,
-            control: Some(flow.congestion_control),
+            name: &flow.name,
+            control: Some(&flow.congestion_control),
             metrics: vec![
                 ("goodput_mbps", flow.goodput_mbps),
                 ("goodput_sd_mbps", flow.goodput_sd_mbps),
@@ -236,16 +179,10 @@ impl From<FlowSummary> for Entry {
     }
 }
 
-impl From<FlowResult> for Entry {
-    fn from(flow: FlowResult) -> Entry {
-        FlowSummary::of(&[&flow], &flow).into()
-    }
-}
-
-impl From<LinkSummary> for Entry {
-    fn from(link: LinkSummary) -> Entry {
+impl<'a> From<&'a LinkSummary> for Entry<'a> {
+    fn from(link: &'a LinkSummary) -> Entry<'a> {
         Entry {
-            name: link.name,
+            name: &link.name,
             control: None,
             metrics: vec![
                 ("utilization", link.utilization),
@@ -257,18 +194,16 @@ impl From<LinkSummary> for Entry {
     }
 }
 
-impl From<LinkResult> for Entry {
-    fn from(link: LinkResult) -> Entry {
-        LinkSummary::of(&[&link], &link).into()
-    }
-}
-
 /// The entries in both, then the names only in `a` and the names only in `b`.
-fn matched(a: &[Entry], b: &[Entry]) -> (Vec<Item>, Vec<String>, Vec<String>) {
-    let lacking = |of: &[Entry], other: &[Entry]| {
+fn matched<T>(a: &[T], b: &[T]) -> (Vec<Item>, Vec<String>, Vec<String>)
+where
+    for<'a> Entry<'a>: From<&'a T>,
+{
+    let [a, b] = [a, b].map(|of| of.iter().map(Entry::from).collect::<Vec<_>>());
+    let lacking = |of: &[Entry<'_>], other: &[Entry<'_>]| {
         of.iter()
             .filter(|entry| !other.iter().any(|o| o.name == entry.name))
-            .map(|entry| entry.name.clone())
+            .map(|entry| entry.name.to_owned())
             .collect()
     };
     let items = a
@@ -278,17 +213,14 @@ fn matched(a: &[Entry], b: &[Entry]) -> (Vec<Item>, Vec<String>, Vec<String>) {
             Some(item(first, second))
         })
         .collect();
-    (items, lacking(a, b), lacking(b, a))
+    (items, lacking(&a, &b), lacking(&b, &a))
 }
 
-fn item(a: &Entry, b: &Entry) -> Item {
+fn item(a: &Entry<'_>, b: &Entry<'_>) -> Item {
+    let controls = a.control.zip(b.control);
     Item {
-        name: a.name.clone(),
-        congestion_control: a
-            .control
-            .clone()
-            .zip(b.control.clone())
-            .map(|(a, b)| [a, b]),
+        name: a.name.to_owned(),
+        congestion_control: controls.map(|(a, b)| [a.clone(), b.clone()]),
         metrics: a
             .metrics
             .iter()
@@ -299,49 +231,35 @@ fn item(a: &Entry, b: &Entry) -> Item {
     }
 }
 
-fn caveats(a: &Contents, b: &Contents) -> Vec<String> {
-    let mut caveats = Vec::new();
-    if a.title != b.title {
-        caveats.push(format!(
-            "these are different experiments: \"{}\" and \"{}\"",
-            a.title, b.title
-        ));
-    }
-    if a.overrides != b.overrides {
-        let text = |overrides: &[String]| match overrides {
-            [] => "nothing".to_owned(),
-            some => some.join(", "),
-        };
-        caveats.push(format!(
-            "values were overridden with --set. A: {}. B: {}",
-            text(&a.overrides),
-            text(&b.overrides)
-        ));
-    }
-    if a.accounting != b.accounting {
-        caveats.push(format!(
-            "rates are counted differently. A: {} B: {}",
-            a.accounting, b.accounting
-        ));
-    }
-    if a.stack != b.stack {
-        caveats.push(format!(
-            "the TCP stacks differ: {} and {}",
-            a.stack, b.stack
-        ));
-    }
-    if a.duration_s != b.duration_s {
-        caveats.push(format!(
-            "the runs last {} s and {} s",
-            a.duration_s, b.duration_s
-        ));
-    }
-    if a.warmup_s != b.warmup_s {
-        caveats.push(format!(
-            "the totals begin at {} s and at {} s",
-            a.warmup_s, b.warmup_s
-        ));
-    }
+fn caveats(a: &Summary, b: &Summary) -> Vec<String> {
+    let set = |of: &Summary| match &of.overrides[..] {
+        [] => "nothing".to_owned(),
+        some => some.join(", "),
+    };
+    let differences = [
+        (a.title != b.title).then(|| {
+            let (a, b) = (&a.title, &b.title);
+            format!("these are different experiments: \"{a}\" and \"{b}\"")
+        }),
+        (a.overrides != b.overrides).then(|| {
+            let (a, b) = (set(a), set(b));
+            format!("values were overridden with --set. A: {a}. B: {b}")
+        }),
+        (a.accounting != b.accounting).then(|| {
+            let (a, b) = (&a.accounting, &b.accounting);
+            format!("rates are counted differently. A: {a} B: {b}")
+        }),
+        (a.stack != b.stack).then(|| format!("the TCP stacks differ: {} and {}", a.stack, b.stack)),
+        (a.duration_s != b.duration_s)
+            .then(|| format!("the runs last {} s and {} s", a.duration_s, b.duration_s)),
+        (a.warmup_s != b.warmup_s).then(|| {
+            format!(
+                "the totals begin at {} s and at {} s",
+                a.warmup_s, b.warmup_s
+            )
+        }),
+    ];
+    let mut caveats: Vec<String> = differences.into_iter().flatten().collect();
     for (name, side) in [("A", a), ("B", b)] {
         let incomplete = side.incomplete.iter();
         caveats.extend(incomplete.map(|reason| format!("{name} is incomplete: {reason}")));

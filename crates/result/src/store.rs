@@ -49,6 +49,16 @@ pub enum ResultError {
     },
 }
 
+impl ResultError {
+    /// Turns the error of an operation on this file or folder into one that names it.
+    pub fn io(path: &Path) -> impl Fn(std::io::Error) -> ResultError {
+        move |source| ResultError::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
 /// What a result folder holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stored {
@@ -61,21 +71,20 @@ pub enum Stored {
 impl Stored {
     /// Reads the result in `folder`, which may also be a `result.json` or `summary.json` itself.
     pub fn read(folder: &Path) -> Result<Stored, ResultError> {
-        let named = folder.file_name().and_then(|name| name.to_str());
-        match named {
-            Some(SUMMARY_FILE) => return read_json(folder).map(Stored::Summary),
-            Some(RESULT_FILE) => return read_json(folder).map(Stored::Run),
-            _ => {}
+        let files = [SUMMARY_FILE, RESULT_FILE];
+        let path = if files.iter().any(|file| folder.ends_with(file)) {
+            Some(folder.to_owned())
+        } else {
+            let mut paths = files.iter().map(|file| folder.join(file));
+            paths.find(|path| path.is_file())
+        };
+        match path {
+            Some(path) if path.ends_with(SUMMARY_FILE) => read_json(&path).map(Stored::Summary),
+            Some(path) => read_json(&path).map(Stored::Run),
+            None => Err(ResultError::Missing {
+                path: folder.to_owned(),
+            }),
         }
-        if folder.join(SUMMARY_FILE).is_file() {
-            return read_json(&folder.join(SUMMARY_FILE)).map(Stored::Summary);
-        }
-        if folder.join(RESULT_FILE).is_file() {
-            return read_json(&folder.join(RESULT_FILE)).map(Stored::Run);
-        }
-        Err(ResultError::Missing {
-            path: folder.to_owned(),
-        })
     }
 }
 
@@ -122,13 +131,10 @@ fn json(value: &impl Serialize) -> String {
 
 /// Writes `text` to `path` and syncs it to disk, so that a full disk is an error here.
 pub fn write_text(path: &Path, text: &str) -> Result<(), ResultError> {
-    let io = |source| ResultError::Io {
-        path: path.to_owned(),
-        source,
-    };
-    let mut file = fs::File::create(path).map_err(io)?;
-    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(io)?;
-    file.sync_all().map_err(io)
+    let io = ResultError::io(path);
+    let mut file = fs::File::create(path).map_err(&io)?;
+    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(&io)?;
+    file.sync_all().map_err(&io)
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ResultError> {
@@ -136,10 +142,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ResultError> {
     struct Version {
         format_version: u32,
     }
-    let text = fs::read_to_string(path).map_err(|source| ResultError::Io {
-        path: path.to_owned(),
-        source,
-    })?;
+    let text = fs::read_to_string(path).map_err(ResultError::io(path))?;
     let malformed = |error: serde_json::Error| ResultError::Malformed {
         path: path.to_owned(),
         reason: error.to_string(),

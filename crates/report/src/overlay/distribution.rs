@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use fairwind_result::series::SeriesError;
 use fairwind_result::series::columns::{FLOW, LINK};
-use fairwind_result::series::decimate::{Decimator, Point};
+use fairwind_result::series::decimate::{Point, thinned};
 use fairwind_result::series::reader::scan;
-use fairwind_result::{FLOWS_FILE, LINKS_FILE};
+use fairwind_result::{FLOWS_FILE, LINKS_FILE, round};
+use serde::Serialize;
 
 use super::side::{Pair, Run, Side};
-use super::{Quantiles, Spread};
 
 /// Columns of the drawn distribution.
 const COLUMNS: usize = 200;
@@ -38,6 +38,46 @@ impl Quantity {
             Quantity::Queue => "queue_pkts",
         }
     }
+}
+
+/// The distributions of a quantity of a flow or link in both results, over the time after the warm-up and all
+/// seeds of each.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Name of the flow or link.
+    pub name: String,
+    /// `cwnd_kb`, `rtt_ms` (smoothed), `throughput_mbps` (of the intervals of the plots) or
+    /// `queue_pkts`.
+    pub quantity: &'static str,
+    /// In the first result.
+    pub a: Quantiles,
+    /// In the second result.
+    pub b: Quantiles,
+    /// Greatest difference of the two distribution functions, 0 (the same) to 1 (nothing in
+    /// common).
+    #[serde(with = "round")]
+    pub distance: f64,
+    /// Area between them: the average shift that turns the values of one into those of the other, in the
+    /// quantity's unit.
+    #[serde(with = "round")]
+    pub area: f64,
+    /// `area` divided by the mean in the first result; none if that mean is 0.
+    #[serde(with = "round::option")]
+    pub relative: Option<f64>,
+}
+
+/// Quantiles of a quantity over time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Quantiles {
+    /// Not exceeded in 5 % of the time.
+    #[serde(with = "round")]
+    pub p5: f64,
+    /// Not exceeded in 50 % of the time.
+    #[serde(with = "round")]
+    pub median: f64,
+    /// Not exceeded in 95 % of the time.
+    #[serde(with = "round")]
+    pub p95: f64,
 }
 
 /// A quantity of a flow or link in both results.
@@ -157,18 +197,13 @@ impl Distribution {
 
     /// The function from `from` to `to`, thinned for a plot.
     pub fn curve(&self, from: f64, to: f64) -> Vec<Point> {
-        let mut curve = Decimator::new(to - from, COLUMNS);
-        let mut points = vec![(0.0, 0.0), (self.ends().0 - from, 0.0)];
-        points.extend(
-            self.steps
-                .iter()
-                .map(|&(value, share)| (value - from, share)),
-        );
-        points.push((to - from, 1.0));
-        for (at, share) in points {
-            curve.push(at, share);
-        }
-        let mut points = curve.finish();
+        let steps = self
+            .steps
+            .iter()
+            .map(|&(value, share)| (value - from, share));
+        let before = [(0.0, 0.0), (self.ends().0 - from, 0.0)];
+        let points = before.into_iter().chain(steps).chain([(to - from, 1.0)]);
+        let mut points = thinned(to - from, COLUMNS, points.map(Point::from));
         for point in &mut points {
             point.time_s += from;
         }

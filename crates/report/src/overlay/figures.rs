@@ -3,16 +3,13 @@
 //! The first result is drawn solid and blue, the second dashed and vermilion on top of it, with a panel for
 //! each flow and link.
 
-mod average;
-mod distributed;
-
 use fairwind_result::series::curves::FlowCurves;
-use fairwind_result::series::decimate::{Decimator, Point};
+use fairwind_result::series::decimate::{Point, thinned};
 
-use super::distribution::{Distributions, Quantity};
-use super::side::Pair;
-use crate::plot::figure::{Across, Band, Figure, Line, Panel, Rug, Scale};
-use crate::plot::style::Stroke;
+use super::average::Average;
+use super::distribution::{Distribution, Distributions, Quantity};
+use super::side::{Pair, Side};
+use crate::plot::chart::{Across, Area, Chart, Curve, Panel, Scale, Style};
 
 /// File names of the figures.
 pub const FILES: [&str; 10] = [
@@ -32,8 +29,10 @@ pub const FILES: [&str; 10] = [
 const PANELS_AT_MOST: usize = 4;
 /// Columns of a curve over time: more cannot be told apart in two colours, and files stay small.
 const COLUMNS: usize = 300;
-const STROKES: [Stroke; 2] = [Stroke::SOLID, Stroke::DASHED];
-const THRESHOLDS: [Stroke; 2] = [Stroke::THRESHOLD, Stroke::DOTTED_THRESHOLD];
+
+const LINES: [Style; 2] = [Style::Solid, Style::Dashed];
+const STEPS: [Style; 2] = [Style::Steps, Style::DashedSteps];
+const THRESHOLDS: [Style; 2] = [Style::Threshold, Style::DottedThreshold];
 
 /// A figure.
 pub struct Drawn {
@@ -48,208 +47,277 @@ pub fn all(pair: &Pair, distributions: &[Distributions]) -> Vec<Drawn> {
     if pair.without_series().is_some() {
         return Vec::new();
     }
-    let seeds = seeds_text(pair);
-    let over_time = [
-        flows(
-            pair,
+    let over_time = OverTime {
+        pair,
+        seeds: seeds_text(pair),
+        duration_s: pair.duration_s(),
+    };
+    let interval = interval_text(pair);
+    let throughput = format!("Throughput in intervals of {interval}");
+    let rtt = "Smoothed round-trip time";
+    let share = |quantity, file, heading, label| {
+        distributed(pair, distributions, quantity, file, heading, label)
+    };
+    [
+        over_time.flows(
             "throughput.svg",
-            &format!("Throughput in intervals of {}{seeds}", interval_text(pair)),
-            "Mbit/s",
-            Scale::FromZero,
-            |flow| &flow.throughput,
+            &throughput,
+            ("Mbit/s", Scale::FromZero),
+            |f| &f.throughput,
         ),
-        average::figure_of(pair),
-        windows(pair, &seeds),
-        flows(
-            pair,
-            "rtt.svg",
-            &format!("Smoothed round-trip time{seeds}"),
-            "ms",
-            Scale::Around,
-            |flow| &flow.rtt,
-        ),
-        flows(
-            pair,
+        over_time.averages(),
+        over_time.windows(),
+        over_time.flows("rtt.svg", rtt, ("ms", Scale::Around), |f| &f.rtt),
+        over_time.flows(
             "rto.svg",
-            &format!("Retransmission timeout{seeds}"),
-            "ms",
-            Scale::FromZero,
-            |flow| &flow.rto,
+            "Retransmission timeout",
+            ("ms", Scale::FromZero),
+            |f| &f.rto,
         ),
-        queues(pair, &seeds),
-    ];
-    let distributed = [
-        Quantity::Throughput,
-        Quantity::Cwnd,
-        Quantity::Rtt,
-        Quantity::Queue,
+        over_time.queues(),
+        share(
+            Quantity::Throughput,
+            "throughput_distribution.svg",
+            &throughput,
+            "Throughput (Mbit/s)",
+        ),
+        share(
+            Quantity::Cwnd,
+            "cwnd_distribution.svg",
+            "Congestion window",
+            "Congestion window (kB)",
+        ),
+        share(
+            Quantity::Rtt,
+            "rtt_distribution.svg",
+            rtt,
+            "Smoothed round-trip time (ms)",
+        ),
+        share(
+            Quantity::Queue,
+            "queue_distribution.svg",
+            "Queue",
+            "Queue (packets)",
+        ),
     ]
-    .map(|quantity| distributed::figure_of(pair, quantity, distributions));
-    over_time.into_iter().chain(distributed).flatten().collect()
-}
-
-/// A panel that owns its curves.
-struct Curves {
-    name: String,
-    lines: Vec<(Option<String>, usize, Stroke, Vec<Point>)>,
-    bands: Vec<Band>,
-    rugs: Vec<Rug>,
-}
-
-impl Curves {
-    fn new(name: &str) -> Curves {
-        Curves {
-            name: name.to_owned(),
-            lines: Vec::new(),
-            bands: Vec::new(),
-            rugs: Vec::new(),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.lines.iter().all(|(.., points)| points.is_empty())
-    }
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// The figure of these panels; none if all are empty.
 fn figure(
     pair: &Pair,
     file: &'static str,
-    heading: &str,
+    mut what: String,
     across: Across,
-    (unit, scale): (&'static str, Scale),
-    panels: &[Curves],
+    mut panels: Vec<Panel>,
 ) -> Option<Drawn> {
-    let drawn: Vec<&Curves> = panels.iter().filter(|panel| !panel.is_empty()).collect();
-    if drawn.is_empty() {
+    panels.retain(|panel| panel.curves.iter().any(|curve| !curve.points.is_empty()));
+    if panels.is_empty() {
         return None;
     }
-    let mut heading = heading.to_owned();
-    if drawn.len() > PANELS_AT_MOST {
-        let of = format!("; the first {PANELS_AT_MOST} of {}", drawn.len());
-        heading.push_str(&of);
+    if panels.len() > PANELS_AT_MOST {
+        what.push_str(&format!("; the first {PANELS_AT_MOST} of {}", panels.len()));
+        panels.truncate(PANELS_AT_MOST);
     }
-    let panels = drawn.into_iter().take(PANELS_AT_MOST).map(|curves| Panel {
-        name: curves.name.clone(),
-        unit,
-        scale,
-        bands: curves.bands.clone(),
-        lines: curves
-            .lines
-            .iter()
-            .map(|(name, colour, stroke, points)| Line {
-                name: name.clone().unwrap_or_default(),
-                colour: Some(*colour),
-                stroke: *stroke,
-                points,
-            })
-            .collect(),
-        marks: Vec::new(),
-        rugs: curves.rugs.clone(),
-    });
-    let svg = Figure {
-        title: &pair.title,
-        what: &heading,
+    let title = pair.title.clone();
+    let chart = Chart {
+        title,
+        what,
         across,
-        panels: panels.collect(),
-    }
-    .svg();
+        panels,
+    };
+    let svg = chart.svg();
     Some(Drawn { file, svg })
 }
 
-/// A figure over time, with a panel for every flow.
-fn flows(
+/// The curve of the side with this number.
+fn curve(at: usize, side: &Side, styles: [Style; 2], points: Vec<Point>) -> Curve {
+    Curve {
+        name: side.label.clone(),
+        colour: Some(at),
+        style: styles[at],
+        points,
+    }
+}
+
+/// What the figures over time have in common.
+struct OverTime<'a> {
+    pair: &'a Pair,
+    /// Which seeds are drawn, as the end of a heading.
+    seeds: String,
+    duration_s: f64,
+}
+
+impl OverTime<'_> {
+    fn figure(&self, file: &'static str, what: String, panels: Vec<Panel>) -> Option<Drawn> {
+        let across = Across::time(self.duration_s);
+        figure(self.pair, file, what, across, panels)
+    }
+
+    fn thinned(&self, points: &[Point]) -> Vec<Point> {
+        thinned(self.duration_s, COLUMNS, points.iter().copied())
+    }
+
+    /// A panel for each of these names, to which `draw` adds what it shows of each side.
+    fn panels<'n>(
+        &self,
+        names: impl Iterator<Item = &'n String>,
+        unit: &'static str,
+        draw: impl Fn(&mut Panel, usize, &Side),
+    ) -> Vec<Panel> {
+        let panel = |name: &String| {
+            let mut panel = Panel {
+                name: name.clone(),
+                unit,
+                ..Panel::default()
+            };
+            for (at, side) in self.pair.sides.iter().enumerate() {
+                draw(&mut panel, at, side);
+            }
+            panel
+        };
+        names.map(panel).collect()
+    }
+
+    /// A panel for each flow.
+    fn flow_panels(&self, unit: &'static str, of: fn(&FlowCurves) -> &[Point]) -> Vec<Panel> {
+        self.panels(self.pair.flows.iter(), unit, |panel, at, side| {
+            let points = side.shown().flow(&panel.name).map_or(&[][..], of);
+            panel
+                .curves
+                .push(curve(at, side, LINES, self.thinned(points)));
+        })
+    }
+
+    fn flows(
+        &self,
+        file: &'static str,
+        heading: &str,
+        (unit, scale): (&'static str, Scale),
+        of: fn(&FlowCurves) -> &[Point],
+    ) -> Option<Drawn> {
+        let mut panels = self.flow_panels(unit, of);
+        for panel in &mut panels {
+            panel.scale = scale;
+        }
+        self.figure(file, format!("{heading}{}", self.seeds), panels)
+    }
+
+    fn windows(&self) -> Option<Drawn> {
+        let mut panels = self.flow_panels("kB", |flow| &flow.cwnd);
+        for (panel, thresholds) in panels
+            .iter_mut()
+            .zip(self.flow_panels("kB", |f| &f.ssthresh))
+        {
+            let thresholds = thresholds.curves.into_iter().zip(THRESHOLDS);
+            panel
+                .curves
+                .extend(thresholds.map(|(threshold, style)| Curve {
+                    name: String::new(),
+                    style,
+                    ..threshold
+                }));
+        }
+        let what = "Congestion window; thin, slow-start threshold: A dashed, B dotted";
+        self.figure("cwnd.svg", format!("{what}{}", self.seeds), panels)
+    }
+
+    fn queues(&self) -> Option<Drawn> {
+        let worth = |link: &&String| self.pair.worth_drawing(link);
+        let links = self.pair.links.iter().filter(worth);
+        let panels = self.panels(links, "packets", |panel, at, side| {
+            if let Some(link) = side.shown().link(&panel.name) {
+                let points = self.thinned(&link.queue);
+                panel.curves.push(curve(at, side, LINES, points));
+                let times_s = link.drops.iter().map(|drops| drops.at.time_s).collect();
+                panel.strokes.push((at, times_s));
+            }
+        });
+        let what = format!("Queue; strokes above, lost packets{}", self.seeds);
+        self.figure("queue.svg", what, panels)
+    }
+
+    /// The average since the start: the mean over the runs and, if there are several, the area between their
+    /// least and greatest values.
+    fn averages(&self) -> Option<Drawn> {
+        let panels = self.panels(self.pair.flows.iter(), "Mbit/s", |panel, at, side| {
+            let runs = side.runs.iter().filter_map(|run| run.flow(&panel.name));
+            let curves: Vec<&[Point]> = runs.map(|flow| &*flow.average).collect();
+            let mean = if let [single] = curves[..] {
+                self.thinned(single)
+            } else {
+                let over = Average::of(&curves, self.duration_s);
+                panel.areas.push(Area {
+                    colour: at,
+                    low: over.low,
+                    high: over.high,
+                });
+                over.mean
+            };
+            panel.curves.push(curve(at, side, LINES, mean));
+        });
+        let mut what = "Average throughput since the flow’s start".to_owned();
+        if self.pair.sides.iter().any(|side| side.runs.len() > 1) {
+            what.push_str("; shaded, the least to the most of all seeds");
+        }
+        self.figure("average_throughput.svg", what, panels)
+    }
+}
+
+/// The distribution functions of a quantity.
+fn distributed(
     pair: &Pair,
+    all: &[Distributions],
+    quantity: Quantity,
     file: &'static str,
     heading: &str,
-    unit: &'static str,
-    scale: Scale,
-    of: fn(&FlowCurves) -> &[Point],
+    label: &'static str,
 ) -> Option<Drawn> {
-    let panels: Vec<Curves> = pair.flows.iter().map(|name| flow(pair, name, of)).collect();
-    let across = Across::time(pair.duration_s());
-    figure(pair, file, heading, across, (unit, scale), &panels)
-}
-
-fn flow(pair: &Pair, name: &str, of: fn(&FlowCurves) -> &[Point]) -> Curves {
-    let mut curves = Curves::new(name);
-    for (at, side) in pair.sides.iter().enumerate() {
-        let points = side.shown().flow(name).map_or(&[][..], of);
-        let points = thinned(points, pair.duration_s());
-        curves
-            .lines
-            .push((Some(side.label.clone()), at, STROKES[at], points));
-    }
-    curves
-}
-
-fn windows(pair: &Pair, seeds: &str) -> Option<Drawn> {
-    let panels: Vec<Curves> = pair
-        .flows
+    let shown: Vec<&Distributions> = all
         .iter()
-        .map(|name| {
-            let mut curves = flow(pair, name, |flow| &flow.cwnd);
-            for (at, side) in pair.sides.iter().enumerate() {
-                let points = side.shown().flow(name).map_or(&[][..], |f| &f.ssthresh);
-                let points = thinned(points, pair.duration_s());
-                curves.lines.push((None, at, THRESHOLDS[at], points));
-            }
-            curves
-        })
+        .filter(|of| of.quantity == quantity)
+        .filter(|of| quantity != Quantity::Queue || pair.worth_drawing(&of.name))
         .collect();
-    figure(
-        pair,
-        "cwnd.svg",
-        &format!("Congestion window; thin, slow-start threshold: A dashed, B dotted{seeds}"),
-        Across::time(pair.duration_s()),
-        ("kB", Scale::FromZero),
-        &panels,
-    )
-}
-
-fn queues(pair: &Pair, seeds: &str) -> Option<Drawn> {
-    let worth = |name: &&String| {
-        let shown = pair.sides.iter().map(|side| side.shown());
-        shown.into_iter().any(|run| run.worth_drawing(name))
+    let ends = || {
+        shown
+            .iter()
+            .flat_map(|of| &of.sides)
+            .map(Distribution::ends)
     };
-    let panels: Vec<Curves> = pair
-        .links
-        .iter()
-        .filter(worth)
-        .map(|name| {
-            let mut curves = Curves::new(name);
-            for (at, side) in pair.sides.iter().enumerate() {
-                let Some(link) = side.shown().link(name) else {
-                    continue;
-                };
-                let points = thinned(&link.queue, pair.duration_s());
-                curves
-                    .lines
-                    .push((Some(side.label.clone()), at, STROKES[at], points));
-                curves.rugs.push(Rug {
-                    colour: at,
-                    times_s: link.drops.iter().map(|drops| drops.at.time_s).collect(),
-                });
-            }
-            curves
-        })
-        .collect();
-    figure(
-        pair,
-        "queue.svg",
-        &format!("Queue; strokes above, lost packets{seeds}"),
-        Across::time(pair.duration_s()),
-        ("packets", Scale::FromZero),
-        &panels,
-    )
+    let least = ends().map(|(least, _)| least).fold(f64::INFINITY, f64::min);
+    let greatest = ends().map(|(_, greatest)| greatest).fold(0.0, f64::max);
+    let across = Across::values(label, least, greatest);
+    let panel = |of: &&Distributions| {
+        let sides = pair.sides.iter().zip(&of.sides).enumerate();
+        let curves = sides.map(|(at, (side, distribution))| {
+            let points = distribution.curve(across.from, across.to);
+            curve(at, side, STEPS, points)
+        });
+        Panel {
+            name: distance_text(of),
+            unit: "share",
+            scale: Scale::Share,
+            curves: curves.collect(),
+            ..Panel::default()
+        }
+    };
+    let panels = shown.iter().map(panel).collect();
+    let what = format!("{heading}: share of the time in which it was at most so large");
+    figure(pair, file, what, across, panels)
 }
 
-fn thinned(points: &[Point], duration_s: f64) -> Vec<Point> {
-    let mut curve = Decimator::new(duration_s, COLUMNS);
-    for point in points {
-        curve.push(point.time_s, point.value);
+/// The name, and how far the two are apart.
+fn distance_text(of: &Distributions) -> String {
+    match of.spread().relative {
+        Some(share) => format!(
+            "{}: on average {:.1} % of A’s mean apart",
+            of.name,
+            100.0 * share
+        ),
+        None => of.name.clone(),
     }
-    curve.finish()
 }
 
 fn interval_text(pair: &Pair) -> String {

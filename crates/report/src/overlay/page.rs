@@ -4,11 +4,10 @@ use fairwind_result::compare::table::row;
 use fairwind_result::compare::{Comparison, Item, Side};
 use fairwind_result::seeds_text;
 
+use super::distribution::{Quantiles, Spread};
 use super::figures::Drawn;
 use super::side::{Pair, labels};
-use super::{Quantiles, Spread};
-use crate::html::{Heading, Table, escape, fill, number};
-use crate::{facts_html, head_html};
+use crate::html::{Heading, Table, escape, facts_html, fill, head_html, number, swatch};
 
 /// Most rows in a table; nobody reads more.
 const ROWS_AT_MOST: usize = 400;
@@ -41,10 +40,7 @@ pub fn page(pair: &Pair, comparison: &Comparison, figures: &[Drawn], spreads: &[
 /// Where a side comes from, with the colour of its curves.
 fn facts(at: usize, names: &[String; 2], side: &Side) -> String {
     facts_html(&[
-        format!(
-            "<span class=\"swatch\" style=\"background:var(--c{at})\"></span><strong>{}</strong>",
-            escape(&names[at])
-        ),
+        format!("{}<strong>{}</strong>", swatch(at), escape(&names[at])),
         format!("<code>{}</code>", escape(&side.path)),
         escape(&side.engine),
         seeds_text(&side.seeds),
@@ -85,14 +81,6 @@ fn distributions(spreads: &[Spread]) -> String {
     if spreads.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(vec![
-        Heading::text("Flow or link"),
-        Heading::text("Quantity"),
-        Heading::number("A median", "5 % … 95 %"),
-        Heading::number("B median", "5 % … 95 %"),
-        Heading::number("Apart on average", "% of A’s mean"),
-        Heading::number("Apart at most", "0 to 1"),
-    ]);
     let cell = |of: Quantiles| {
         format!(
             "{} <span class=\"spread\">{} … {}</span>",
@@ -101,16 +89,22 @@ fn distributions(spreads: &[Spread]) -> String {
             number(Some(of.p95), 2)
         )
     };
-    for spread in spreads {
-        table.row(vec![
-            escape(&spread.name),
-            spread.quantity.to_owned(),
-            cell(spread.a),
-            cell(spread.b),
-            number(spread.relative.map(|share| 100.0 * share), 1),
-            number(Some(spread.distance), 2),
-        ]);
-    }
+    let table = Table::of(
+        spreads,
+        vec![
+            (Heading::text("Flow or link"), &|s| escape(&s.name)),
+            (Heading::text("Quantity"), &|s| s.quantity.to_owned()),
+            (Heading::number("A median", "5 % … 95 %"), &|s| cell(s.a)),
+            (Heading::number("B median", "5 % … 95 %"), &|s| cell(s.b)),
+            (
+                Heading::number("Apart on average", "% of A’s mean"),
+                &|s| number(s.relative.map(|share| 100.0 * share), 1),
+            ),
+            (Heading::number("Apart at most", "0 to 1"), &|s| {
+                number(Some(s.distance), 2)
+            }),
+        ],
+    );
     format!(
         "<section>\n<h2>Distributions</h2>\n\
          <p class=\"note\">Where a window or a queue swings to and fro, two runs need not be in step \

@@ -6,7 +6,7 @@ use fairwind_result::compare::{Comparison, Side as Origin};
 use fairwind_result::series::curves::{Curves, FlowCurves, LinkCurves};
 use fairwind_result::{RunResult, Stored, seed_folder};
 
-use crate::ReportError;
+use crate::files::ReportError;
 
 /// Two results and what they have in common.
 pub struct Pair {
@@ -54,9 +54,10 @@ impl Pair {
                 shown: shown[at],
             })
         };
-        let title = match origins[0].title == origins[1].title {
-            true => origins[0].title.clone(),
-            false => format!("{} | {}", origins[0].title, origins[1].title),
+        let title = if origins[0].title == origins[1].title {
+            origins[0].title.clone()
+        } else {
+            format!("{} | {}", origins[0].title, origins[1].title)
         };
         Ok(Pair {
             title,
@@ -77,6 +78,15 @@ impl Pair {
         self.runs()
             .map(|run| run.result.duration_s)
             .fold(0.0, f64::max)
+    }
+
+    /// Whether a link's queue is worth a figure, by [`Curves::worth_drawing`].
+    pub fn worth_drawing(&self, name: &str) -> bool {
+        let worth = |run: &Run| {
+            let link = run.link(name).zip(run.curves.as_ref());
+            link.is_some_and(|(link, curves)| curves.worth_drawing(link))
+        };
+        self.sides.iter().any(|side| worth(side.shown()))
     }
 
     fn runs(&self) -> impl Iterator<Item = &Run> {
@@ -103,24 +113,17 @@ impl Run {
         let curves = self.curves.as_ref()?;
         curves.links.iter().find(|link| link.name == name)
     }
-
-    /// Whether the link's queue is worth a figure, by [`Curves::worth_drawing`].
-    pub fn worth_drawing(&self, name: &str) -> bool {
-        let link = self.link(name).zip(self.curves.as_ref());
-        link.is_some_and(|(link, curves)| curves.worth_drawing(link))
-    }
 }
 
 fn runs(folder: &Path) -> Result<Vec<Run>, ReportError> {
+    let stored = Stored::read(folder)?;
     // The caller may name a result's file instead of its folder.
-    let (folder, parent) = (folder.to_owned(), folder.parent().map(Path::to_owned));
-    let stored = Stored::read(&folder)?;
-    let folder = match (folder.is_file(), parent) {
-        (true, Some(parent)) => parent,
+    let folder = match folder.parent() {
+        Some(parent) if folder.is_file() => parent,
         _ => folder,
     };
     match stored {
-        Stored::Run(result) => Ok(vec![run(folder, result)?]),
+        Stored::Run(result) => Ok(vec![run(folder.to_owned(), result)?]),
         Stored::Summary(summary) => summary
             .seeds
             .iter()

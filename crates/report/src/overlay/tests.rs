@@ -1,7 +1,7 @@
 use fairwind_result::RunResult;
 
 use super::*;
-use crate::fixture;
+use crate::tests::fixture;
 
 /// The overlay of two made-up runs, the folder that holds it, and its page.
 fn laid_over(write: impl Fn(&Path, &Path)) -> (tempfile::TempDir, Overlay, String) {

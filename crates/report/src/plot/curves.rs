@@ -2,8 +2,7 @@
 
 use fairwind_result::series::decimate::Point;
 
-use super::figure::{Across, Figure, Line, Panel};
-use super::style::Stroke;
+use super::chart::{self, Across, Chart};
 
 /// A plot.
 #[derive(Clone, Debug)]
@@ -44,63 +43,20 @@ pub struct Curve {
 impl Plot<'_> {
     /// The plot as a complete SVG file.
     pub fn svg(&self) -> String {
-        let drawn: Vec<Vec<Point>> = self.curves.iter().map(|curve| self.drawn(curve)).collect();
-        let lines = self.curves.iter().zip(&drawn).map(|(curve, points)| Line {
+        let points = self.curves.iter().flat_map(|curve| &curve.points);
+        let places: Vec<f64> = points.map(|(place, _)| *place).collect();
+        let across = match self.axis {
+            Axis::Linear(label) => Across::linear(label, places.into_iter().fold(0.0, f64::max)),
+            Axis::Logarithmic(label) => Across::logarithmic(label, places),
+        };
+        let drawn = |curve: &Curve| chart::Curve {
             name: curve.name.clone(),
             colour: Some(curve.colour),
-            stroke: Stroke::SOLID,
-            points,
-        });
-        let figure = Figure {
-            title: self.title,
-            what: self.what,
-            across: self.across(),
-            panels: vec![Panel {
-                unit: self.unit,
-                lines: lines.collect(),
-                ..Panel::default()
-            }],
+            points: curve.points.iter().copied().map(Point::from).collect(),
+            ..chart::Curve::default()
         };
-        figure.svg()
-    }
-
-    fn drawn(&self, curve: &Curve) -> Vec<Point> {
-        let point = |&(place, value): &(f64, f64)| Point {
-            time_s: match self.axis {
-                Axis::Linear(_) => place,
-                Axis::Logarithmic(_) => place.log2(),
-            },
-            value,
-        };
-        curve.points.iter().map(point).collect()
-    }
-
-    fn across(&self) -> Across {
-        let places = self.curves.iter().flat_map(|curve| &curve.points);
-        let mut places: Vec<f64> = places.map(|(place, _)| *place).collect();
-        places.sort_by(f64::total_cmp);
-        places.dedup();
-        let greatest = places.last().copied().unwrap_or_default();
-        match self.axis {
-            Axis::Linear(label) => Across {
-                label,
-                ..Across::time(greatest)
-            },
-            Axis::Logarithmic(label) => {
-                let labels: Vec<(f64, String)> = places
-                    .iter()
-                    .map(|place| (place.log2(), place.to_string()))
-                    .collect();
-                let from = labels.first().map_or(0.0, |(at, _)| *at);
-                let to = labels.last().map_or(0.0, |(at, _)| *at);
-                Across {
-                    label,
-                    from,
-                    to: if to > from { to } else { from + 1.0 },
-                    labels,
-                }
-            }
-        }
+        let curves = self.curves.iter().map(drawn).collect();
+        Chart::new(self.title, self.what, across, self.unit, curves).svg()
     }
 }
 

@@ -1,15 +1,11 @@
 //! The plot of a path's history: available bandwidth over days.
 
-use fairwind_result::series::decimate::{Decimator, Point};
+use fairwind_result::series::decimate::{Point, thinned};
 
-use super::figure::{Across, Figure, Line, Panel};
-use super::style::Stroke;
-use super::ticks::Ticks;
+use super::chart::{Across, Chart, Curve, Style};
 
 /// Columns of the plot.
 const COLUMNS: usize = 1_600;
-/// Approximate number of ticks on the horizontal axis.
-const STEPS: u32 = 10;
 
 /// The curve of a hop.
 #[derive(Clone, Debug, Default)]
@@ -23,51 +19,25 @@ pub struct HopCurve {
 /// The plot as a complete SVG file: `days` days from the beginning, with a line at the threshold.
 pub fn svg(title: &str, days: f64, threshold_mbps: Option<f64>, hops: &[HopCurve]) -> String {
     let days = if days > 0.0 { days } else { 1.0 };
-    let curves: Vec<Vec<Point>> = hops.iter().map(|hop| thinned(hop, days)).collect();
-    let threshold = threshold_mbps.map(|value| [0.0, days].map(|time_s| Point { time_s, value }));
-    let mut lines: Vec<Line<'_>> = hops
-        .iter()
-        .zip(&curves)
-        .enumerate()
-        .map(|(colour, (hop, points))| Line {
-            name: hop.name.clone(),
-            colour: Some(colour),
-            stroke: Stroke::SOLID,
-            points,
-        })
-        .collect();
-    if let Some(points) = &threshold {
-        lines.push(Line {
-            name: "threshold".to_owned(),
-            colour: None,
-            stroke: Stroke::DASHED,
-            points,
-        });
-    }
-    let figure = Figure {
-        title,
-        what: "Available bandwidth",
-        across: Across {
-            label: "Time (days)",
-            from: 0.0,
-            to: days,
-            labels: Ticks::up_to(days, STEPS).labels().collect(),
-        },
-        panels: vec![Panel {
-            unit: "Mbit/s",
-            lines,
-            ..Panel::default()
-        }],
-    };
-    figure.svg()
-}
-
-fn thinned(hop: &HopCurve, days: f64) -> Vec<Point> {
-    let mut decimator = Decimator::new(days, COLUMNS);
-    for &(day, mbps) in &hop.available {
-        decimator.push(day, mbps);
-    }
-    decimator.finish()
+    let hops = hops.iter().enumerate().map(|(colour, hop)| Curve {
+        name: hop.name.clone(),
+        colour: Some(colour),
+        points: thinned(
+            days,
+            COLUMNS,
+            hop.available.iter().copied().map(Point::from),
+        ),
+        ..Curve::default()
+    });
+    let threshold = threshold_mbps.map(|value| Curve {
+        name: "threshold".to_owned(),
+        style: Style::Dashed,
+        points: [0.0, days].map(|time_s| Point { time_s, value }).to_vec(),
+        ..Curve::default()
+    });
+    let across = Across::linear("Time (days)", days);
+    let curves = hops.chain(threshold).collect();
+    Chart::new(title, "Available bandwidth", across, "Mbit/s", curves).svg()
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::fixture;
+use crate::tests::fixture;
 
 #[test]
 fn every_plot_has_its_curves_axes_and_names() {

@@ -2,8 +2,7 @@
 
 use fairwind_result::series::decimate::Point;
 
-use super::figure::{Across, Figure, Line, Panel};
-use super::style::Stroke;
+use super::chart::{Across, Chart, Curve, Style, throughput_text};
 
 /// The curves of a traced connection.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +26,7 @@ pub struct TracedCurves {
 }
 
 /// A family of curves: which, how they are drawn, and their name in the legend of a single connection.
-type Family = (fn(&TracedCurves) -> &[Point], Stroke, &'static str);
+type Family = (fn(&TracedCurves) -> &[Point], Style, &'static str);
 
 /// The plots: file name and content. Times go from 0 to `duration_s`; throughput is that of intervals of
 /// `interval_s`.
@@ -37,93 +36,72 @@ pub fn svgs(
     interval_s: f64,
     connections: &[TracedCurves],
 ) -> Vec<(&'static str, String)> {
-    let throughput = match interval_s < 1.0 {
-        true => "Throughput in intervals of 100 ms",
-        false => "Throughput in intervals of 1 s",
-    };
-    let figure = |what, unit, families: &[Family]| {
-        let figure = Figure {
-            title,
-            what,
-            across: Across::time(duration_s),
-            panels: vec![Panel {
-                unit,
-                lines: lines(connections, families),
-                ..Panel::default()
-            }],
-        };
-        figure.svg()
-    };
-    vec![
+    let plots: [(_, _, _, &[Family]); 5] = [
         (
             "throughput.svg",
-            figure(
-                throughput,
-                "Mbit/s",
-                &[(|c| &c.throughput, Stroke::SOLID, "")],
-            ),
+            throughput_text(interval_s),
+            "Mbit/s",
+            &[(|c| &c.throughput, Style::Solid, "")],
         ),
         (
             "average_throughput.svg",
-            figure(
-                "Average throughput since the connection’s beginning",
-                "Mbit/s",
-                &[(|c| &c.average, Stroke::SOLID, "")],
-            ),
+            "Average throughput since the connection’s beginning",
+            "Mbit/s",
+            &[(|c| &c.average, Style::Solid, "")],
         ),
         (
             "cwnd.svg",
-            figure(
-                "Congestion window and slow-start threshold (dashed)",
-                "kB",
-                &[
-                    (|c| &c.cwnd, Stroke::SOLID, ""),
-                    (|c| &c.ssthresh, Stroke::DASHED, "ssthresh"),
-                ],
-            ),
+            "Congestion window and slow-start threshold (dashed)",
+            "kB",
+            &[
+                (|c| &c.cwnd, Style::Solid, ""),
+                (|c| &c.ssthresh, Style::Dashed, "ssthresh"),
+            ],
         ),
         (
             "rtt.svg",
-            figure(
-                "Smoothed round-trip time and retransmission timeout (dashed)",
-                "ms",
-                &[
-                    (|c| &c.srtt, Stroke::SOLID, ""),
-                    (|c| &c.rto, Stroke::DASHED, "timeout"),
-                ],
-            ),
+            "Smoothed round-trip time and retransmission timeout (dashed)",
+            "ms",
+            &[
+                (|c| &c.srtt, Style::Solid, ""),
+                (|c| &c.rto, Style::Dashed, "timeout"),
+            ],
         ),
         (
             "in_flight.svg",
-            figure(
-                "Data in flight",
-                "kB",
-                &[(|c| &c.in_flight, Stroke::SOLID, "")],
-            ),
+            "Data in flight",
+            "kB",
+            &[(|c| &c.in_flight, Style::Solid, "")],
         ),
-    ]
+    ];
+    let plots = plots.map(|(file, what, unit, families)| {
+        let curves = curves(connections, families);
+        let chart = Chart::new(title, what, Across::time(duration_s), unit, curves);
+        (file, chart.svg())
+    });
+    plots.into()
 }
 
 /// Colours distinguish the curves of a single connection, or else the connections.
-fn lines<'a>(connections: &'a [TracedCurves], families: &[Family]) -> Vec<Line<'a>> {
+fn curves(connections: &[TracedCurves], families: &[Family]) -> Vec<Curve> {
     let single = connections.len() == 1;
-    let mut lines = Vec::new();
-    for (at, (of, stroke, name)) in families.iter().enumerate() {
+    let mut curves = Vec::new();
+    for (at, &(of, style, name)) in families.iter().enumerate() {
         for (number, connection) in connections.iter().enumerate() {
-            let (name, colour) = match (single, name.is_empty()) {
-                (_, true) => (connection.name.clone(), number),
-                (true, false) => ((*name).to_owned(), at),
-                (false, false) => (String::new(), number),
+            let (name, colour) = match (single, name) {
+                (_, "") => (connection.name.as_str(), number),
+                (true, name) => (name, at),
+                (false, _) => ("", number),
             };
-            lines.push(Line {
-                name,
+            curves.push(Curve {
+                name: name.to_owned(),
                 colour: Some(colour),
-                stroke: *stroke,
-                points: of(connection),
+                style,
+                points: of(connection).to_vec(),
             });
         }
     }
-    lines
+    curves
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::{FORMAT_VERSION, Performance};
+use crate::{FORMAT_VERSION, FlowResult, LinkResult, Performance, RunResult};
 
 fn run(seed: u64, flow: &str, goodput_mbps: f64) -> RunResult {
     RunResult {

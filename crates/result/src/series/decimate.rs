@@ -14,6 +14,25 @@ pub struct Point {
     pub value: f64,
 }
 
+impl From<(f64, f64)> for Point {
+    fn from((time_s, value): (f64, f64)) -> Point {
+        Point { time_s, value }
+    }
+}
+
+/// The points, in the order of time, as a [`Decimator`] thins them.
+pub fn thinned(
+    duration_s: f64,
+    columns: usize,
+    points: impl IntoIterator<Item = Point>,
+) -> Vec<Point> {
+    let mut curve = Decimator::new(duration_s, columns);
+    for Point { time_s, value } in points {
+        curve.push(time_s, value);
+    }
+    curve.finish()
+}
+
 /// Takes points in the order of time and keeps at most four per column.
 #[derive(Clone, Debug)]
 pub struct Decimator {

@@ -88,31 +88,11 @@ struct Table {
     columns: Vec<Values>,
 }
 
-/// A column of the row group: values and, for optional columns, a level per row, 1 where there is a
-/// value.
+/// A column of the row group: values, and a level per row, 1 where there is a value.
 #[derive(Default)]
 struct Values {
     values: Vec<i64>,
-    levels: Option<Vec<i16>>,
-}
-
-impl Values {
-    fn push(&mut self, value: Option<i64>) {
-        match &mut self.levels {
-            Some(levels) => {
-                levels.push(i16::from(value.is_some()));
-                self.values.extend(value);
-            }
-            None => self.values.push(value.unwrap_or_default()),
-        }
-    }
-
-    fn clear(&mut self) {
-        self.values.clear();
-        if let Some(levels) = &mut self.levels {
-            levels.clear();
-        }
-    }
+    levels: Vec<i16>,
 }
 
 impl Table {
@@ -134,13 +114,7 @@ impl Table {
             names: names.iter().map(|n| ByteArray::from(n.as_str())).collect(),
             times: Vec::new(),
             named: Vec::new(),
-            columns: columns
-                .iter()
-                .map(|column| Values {
-                    values: Vec::new(),
-                    levels: column.optional.then(Vec::new),
-                })
-                .collect(),
+            columns: columns.iter().map(|_| Values::default()).collect(),
         })
     }
 
@@ -156,7 +130,8 @@ impl Table {
         self.times.push(time_ns as f64 / 1e9);
         self.named.push(name as u32);
         for (column, value) in self.columns.iter_mut().zip(row) {
-            column.push(*value);
+            column.levels.push(i16::from(value.is_some()));
+            column.values.extend(value);
         }
         if self.times.len() == ROW_GROUP {
             self.flush()?;
@@ -170,7 +145,8 @@ impl Table {
         self.times.clear();
         self.named.clear();
         for column in &mut self.columns {
-            column.clear();
+            column.values.clear();
+            column.levels.clear();
         }
         Ok(())
     }
@@ -199,11 +175,9 @@ impl Table {
 
         for values in &self.columns {
             let mut column = group.next_column()?.ok_or_else(end)?;
-            column.typed::<Int64Type>().write_batch(
-                &values.values,
-                values.levels.as_deref(),
-                None,
-            )?;
+            column
+                .typed::<Int64Type>()
+                .write_batch(&values.values, Some(&values.levels), None)?;
             column.close()?;
         }
         group.close()?;

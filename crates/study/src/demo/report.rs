@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fairwind_advice::{Forecast, Hop, ModelKind, Samples, Settings};
 use fairwind_report::page::{
-    Area, Chart, Curve, Heading, Page, Panel, Point, Style, Table, escape, number,
+    Across, Area, Chart, Curve, Heading, Page, Panel, Point, Style, Table, escape, number,
 };
 
 use super::measure::Transfer;
@@ -156,7 +156,7 @@ fn day(outcomes: &Outcomes) -> Chart {
             "{} of the day a second; shaded: the forecast's 80 % band, and, to the top, congestion control off",
             minutes(story.rate / 60.0)
         ),
-        until_s: story.length_s,
+        across: Across::time(story.length_s),
         panels: vec![Panel {
             unit: "Mbit/s",
             spans: spans(outcomes, Way::Advised),
@@ -258,7 +258,7 @@ fn throughput(outcomes: &Outcomes) -> Chart {
     Chart {
         title: "Throughput".to_owned(),
         what: "Payload in intervals of half a second; shaded: congestion control off".to_owned(),
-        until_s: story.length_s,
+        across: Across::time(story.length_s),
         panels: panels.into(),
     }
 }
@@ -289,7 +289,7 @@ fn of_transfers(
         title: title.to_owned(),
         what: "Of the file’s connection; strokes above: changes of the congestion control"
             .to_owned(),
-        until_s: outcomes.story.length_s,
+        across: Across::time(outcomes.story.length_s),
         panels: panels.into(),
     }
 }

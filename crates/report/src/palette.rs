@@ -18,3 +18,10 @@ pub const DARK: [&str; 12] = [
 pub const LOSS_LIGHT: &str = "#b3261e";
 /// Lost packets, on a dark background.
 pub const LOSS_DARK: &str = "#ff8a7a";
+/// What has no colour of its own, on a light background.
+pub const GREY: &str = "#9aa1a9";
+
+/// The colour with this index on a light background; after the last comes the first.
+pub fn light(number: usize) -> &'static str {
+    LIGHT[number % LIGHT.len()]
+}
