@@ -164,8 +164,8 @@ impl From<RunError> for Failure {
                 | ServiceError::Conflict(_),
             )
             | RunError::Listen(
-ListenError::Unguarded(_) | ListenError::File(_) | ListenError::Mode(_),
-) => Self::input(error),
+                ListenError::Unguarded(_) | ListenError::File(_) | ListenError::Mode(_),
+            ) => Self::input(error),
             _ => Self::work(error),
         }
     }
