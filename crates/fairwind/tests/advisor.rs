@@ -25,7 +25,7 @@ fn printed(state: &Path, arguments: &[&str]) -> String {
 }
 
 /// A service, killed when it is dropped.
-pub struct Service {
+pub(crate) struct Service {
     child: Child,
     url: String,
 }
@@ -41,7 +41,7 @@ impl Service {
     }
 
     /// A service started in this folder, on a free port.
-    pub fn by(folder: &Path, state: &Path, arguments: &[&str]) -> Service {
+    pub(crate) fn by(folder: &Path, state: &Path, arguments: &[&str]) -> Service {
         let mut child = Command::new(env!("CARGO_BIN_EXE_fairwind"))
             .args(["advisor", "--listen", "127.0.0.1:0"])
             .args(arguments)
@@ -62,7 +62,7 @@ impl Service {
     }
 
     /// Its URL.
-    pub fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 }

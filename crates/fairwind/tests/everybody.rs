@@ -11,12 +11,12 @@ use tempfile::TempDir;
 const OTHER: u32 = 65_534;
 
 /// A copy of the command where every user may run it.
-pub struct Everybody {
+pub(crate) struct Everybody {
     folder: TempDir,
 }
 
 impl Everybody {
-    pub fn new() -> Everybody {
+    pub(crate) fn new() -> Everybody {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         fs::copy(
@@ -28,7 +28,7 @@ impl Everybody {
     }
 
     /// The command run as another user without privileges, in a folder which that user may read.
-    pub fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(self.folder.path().join("fairwind"));
         command.current_dir("/").uid(OTHER).gid(OTHER);
         command

@@ -5,7 +5,7 @@
 
 mod architecture;
 mod links;
-pub mod recipes;
+pub(crate) mod recipes;
 
 use std::fmt::Write as _;
 use std::path::Path;

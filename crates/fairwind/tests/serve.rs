@@ -15,19 +15,19 @@ use fairwind_testing::{or_skip, wait_until};
 use rustix::process::Signal;
 
 /// A user and a group without rights.
-pub const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 
 /// Longer than anything here takes.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub fn fairwind(arguments: &[&str]) -> Command {
+pub(crate) fn fairwind(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairwind"));
     command.arg("serve").args(arguments);
     command
 }
 
 /// A server at a free port, killed when it is dropped.
-pub struct Service {
+pub(crate) struct Service {
     pub child: Child,
     /// `ftp://127.0.0.1:PORT/`
     pub url: String,
@@ -45,7 +45,7 @@ impl Service {
     }
 
     /// A server started by this command.
-    pub fn by(command: &mut Command) -> Self {
+    pub(crate) fn by(command: &mut Command) -> Self {
         let mut child = command
             .env("FAIRWIND_FTP_PASSWORD", "secret")
             .stderr(Stdio::piped())
@@ -65,21 +65,21 @@ impl Service {
         }
     }
 
-    pub fn ask_to_end(&self) {
+    pub(crate) fn ask_to_end(&self) {
         self.signal(Signal::TERM);
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let number = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(number, signal).unwrap();
     }
 
     /// Waits for a line of its log.
-    pub fn tells(&self, what: &str) {
+    pub(crate) fn tells(&self, what: &str) {
         while !self.log.recv_timeout(TIMEOUT).unwrap().contains(what) {}
     }
 
-    pub fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         let begin = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -91,14 +91,14 @@ impl Service {
     }
 
     /// A control connection before login.
-    pub fn connect(&self) -> Control {
+    pub(crate) fn connect(&self) -> Control {
         let (control, code) = self.greeted();
         assert_eq!(code, "220");
         control
     }
 
     /// A control connection and the code of its greeting.
-    pub fn greeted(&self) -> (Control, String) {
+    pub(crate) fn greeted(&self) -> (Control, String) {
         let address = self.url.trim_start_matches("ftp://").trim_end_matches('/');
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -109,7 +109,7 @@ impl Service {
     }
 
     /// A control connection, logged in as alice.
-    pub fn alice(&self) -> Control {
+    pub(crate) fn alice(&self) -> Control {
         let mut control = self.connect();
         for (command, code) in [
             ("USER alice", "331"),
@@ -129,7 +129,7 @@ impl Drop for Service {
     }
 }
 
-pub struct Control {
+pub(crate) struct Control {
     stream: TcpStream,
     lines: BufReader<TcpStream>,
 }
@@ -141,16 +141,16 @@ impl Control {
         line
     }
 
-    pub fn code(&mut self) -> String {
+    pub(crate) fn code(&mut self) -> String {
         self.line().chars().take(3).collect()
     }
 
-    pub fn say(&mut self, command: &str) -> String {
+    pub(crate) fn say(&mut self, command: &str) -> String {
         write!(self.stream, "{command}\r\n").unwrap();
         self.code()
     }
 
-    pub fn data(&mut self) -> TcpStream {
+    pub(crate) fn data(&mut self) -> TcpStream {
         write!(self.stream, "EPSV\r\n").unwrap();
         let line = self.line();
         let port = line.split('|').nth(3).expect("229 … (|||PORT|)");
@@ -427,7 +427,7 @@ fn a_log_that_hangs_holds_up_neither_clients_nor_the_end() {
 }
 
 /// Lines of a log.
-pub fn lines(log: &Path) -> usize {
+pub(crate) fn lines(log: &Path) -> usize {
     fs::read_to_string(log).map_or(0, |text| text.lines().count())
 }
 

@@ -6,13 +6,13 @@ use fairwind_lab::privilege;
 use fairwind_testing::or_skip;
 
 /// This test's turn, or none if the privileges for the lab are missing.
-pub fn in_the_lab() -> Option<MutexGuard<'static, ()>> {
+pub(crate) fn in_the_lab() -> Option<MutexGuard<'static, ()>> {
     or_skip(privilege::check())?;
     Some(turn())
 }
 
 /// This test's turn.
-pub fn turn() -> MutexGuard<'static, ()> {
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }

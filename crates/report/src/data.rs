@@ -6,7 +6,7 @@ use fairwind_result::series::decimate::Point;
 use serde_json::{Value, json};
 
 /// The JSON of these curves.
-pub fn json(run: &RunResult, curves: &Curves) -> String {
+pub(crate) fn json(run: &RunResult, curves: &Curves) -> String {
     let flows = curves.flows.iter().zip(&run.flows).map(|(of, flow)| {
         json!({
             "name": of.name,

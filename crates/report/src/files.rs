@@ -18,7 +18,7 @@ pub enum ReportError {
 }
 
 /// Writes a file under another name and renames it, so that a reader never sees half of it.
-pub fn replace(path: &Path, text: &str) -> Result<PathBuf, ReportError> {
+pub(crate) fn replace(path: &Path, text: &str) -> Result<PathBuf, ReportError> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);

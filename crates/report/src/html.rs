@@ -15,7 +15,7 @@ pub fn escape(text: &str) -> String {
 }
 
 /// `text`, cut to `most` characters.
-pub fn shortened(text: &str, most: usize) -> String {
+pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }
@@ -26,7 +26,7 @@ pub fn shortened(text: &str, most: usize) -> String {
 ///
 /// # Panics
 /// If the template has a name without a value: the templates are part of the program.
-pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
+pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;
     while let Some((before, after)) = rest.split_once("{{") {
@@ -68,7 +68,7 @@ pub fn number(value: Option<f64>, digits: usize) -> String {
 }
 
 /// A count, as [`number`] writes it.
-pub fn count(count: u64) -> String {
+pub(crate) fn count(count: u64) -> String {
     number(Some(count as f64), 0)
 }
 
@@ -88,7 +88,7 @@ pub struct Heading {
 }
 
 /// A column of a [`Table::of`] things.
-pub type Column<'a, T> = (Heading, &'a dyn Fn(&T) -> String);
+pub(crate) type Column<'a, T> = (Heading, &'a dyn Fn(&T) -> String);
 
 impl Heading {
     /// A column of text.
@@ -170,7 +170,7 @@ impl Table {
 
 /// The start of a page, up to its body. The page may load nothing; `policy` lists what it may do apart from
 /// styling itself, as directives of a content security policy.
-pub fn head_html(title: &str, policy: &str) -> String {
+pub(crate) fn head_html(title: &str, policy: &str) -> String {
     fill(
         include_str!("head.html"),
         &[
@@ -202,13 +202,13 @@ fn palette_css() -> String {
 }
 
 /// A coloured bar before the name of the flow or link with this index.
-pub fn swatch(number: usize) -> String {
+pub(crate) fn swatch(number: usize) -> String {
     let colour = number % palette::LIGHT.len();
     format!("<span class=\"swatch\" style=\"background:var(--c{colour})\"></span>")
 }
 
 /// Why numbers are missing or doubtful.
-pub fn doubts_html(incomplete: &Option<String>, warnings: &[String]) -> String {
+pub(crate) fn doubts_html(incomplete: &Option<String>, warnings: &[String]) -> String {
     let incomplete = incomplete
         .iter()
         .map(|reason| format!("Incomplete: {reason}"));
@@ -220,7 +220,7 @@ pub fn doubts_html(incomplete: &Option<String>, warnings: &[String]) -> String {
 }
 
 /// The experiment file and the values that were set on the command line.
-pub fn experiment_html(text: Option<&str>, overrides: &[String]) -> String {
+pub(crate) fn experiment_html(text: Option<&str>, overrides: &[String]) -> String {
     let mut html = String::new();
     if !overrides.is_empty() {
         let set = overrides
@@ -236,7 +236,7 @@ pub fn experiment_html(text: Option<&str>, overrides: &[String]) -> String {
 }
 
 /// `name version` pairs in one line.
-pub fn versions_text(versions: &BTreeMap<String, String>) -> String {
+pub(crate) fn versions_text(versions: &BTreeMap<String, String>) -> String {
     let pairs: Vec<String> = versions
         .iter()
         .map(|(name, version)| format!("{} {}", escape(name), escape(version)))
@@ -245,7 +245,7 @@ pub fn versions_text(versions: &BTreeMap<String, String>) -> String {
 }
 
 /// Spans that the style sheet separates with dots.
-pub fn facts_html(facts: &[String]) -> String {
+pub(crate) fn facts_html(facts: &[String]) -> String {
     facts
         .iter()
         .map(|fact| format!("<span>{fact}</span>"))

@@ -12,7 +12,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 /// plotly.js, as [`packed`] encodes it.
-pub fn plotly() -> &'static str {
+pub(crate) fn plotly() -> &'static str {
     static PACKED: OnceLock<String> = OnceLock::new();
     PACKED.get_or_init(|| {
         // The crate returns script elements: plotly.js, then MathJax, which is not needed here.
@@ -26,7 +26,7 @@ pub fn plotly() -> &'static str {
 }
 
 /// Compresses `content` with gzip and encodes it as base64.
-pub fn packed(content: &[u8]) -> String {
+pub(crate) fn packed(content: &[u8]) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     // Writing to memory does not fail.
     let compressed = encoder

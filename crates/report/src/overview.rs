@@ -17,7 +17,7 @@ const ROWS_AT_MOST: usize = 200;
 const DRAWN_AT_MOST: usize = 24;
 
 /// The page for `summary` and its `runs`, with the text of the experiment file.
-pub fn page(summary: &Summary, runs: &[RunResult], experiment: Option<&str>) -> String {
+pub(crate) fn page(summary: &Summary, runs: &[RunResult], experiment: Option<&str>) -> String {
     let facts = [
         escape(&summary.engine),
         format!("stack {}", escape(&summary.stack)),

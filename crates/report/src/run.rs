@@ -16,7 +16,7 @@ const POLICY: &str = "script-src 'unsafe-inline'; img-src data: blob: 'self'";
 const ROWS_AT_MOST: usize = 200;
 
 /// The page of `run`, with plots if there are `curves`, and the text of the experiment file.
-pub fn page(run: &RunResult, curves: Option<&Curves>, experiment: Option<&str>) -> String {
+pub(crate) fn page(run: &RunResult, curves: Option<&Curves>, experiment: Option<&str>) -> String {
     let plots = curves.map_or_else(without_plots, |curves| plots(run, curves));
     let scripts = curves.map_or_else(String::new, |curves| scripts(run, curves));
     fill(

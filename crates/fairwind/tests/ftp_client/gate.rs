@@ -12,10 +12,10 @@ type Condition = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Holds every transfer before its first byte until a condition is met.
 #[derive(Clone)]
-pub struct Gate(Condition);
+pub(super) struct Gate(Condition);
 
 impl Gate {
-    pub fn opened_when(condition: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+    pub(super) fn opened_when(condition: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(condition))
     }
 }

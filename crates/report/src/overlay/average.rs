@@ -7,7 +7,7 @@ const POINTS: u32 = 200;
 
 /// Mean, least and greatest value of several curves over time.
 #[derive(Default)]
-pub struct Average {
+pub(super) struct Average {
     pub mean: Vec<Point>,
     pub low: Vec<Point>,
     pub high: Vec<Point>,
@@ -15,7 +15,7 @@ pub struct Average {
 
 impl Average {
     /// Of these curves, at times up to `duration_s` at which all have a value.
-    pub fn of(curves: &[&[Point]], duration_s: f64) -> Average {
+    pub(super) fn of(curves: &[&[Point]], duration_s: f64) -> Average {
         let mut average = Average::default();
         for step in 1..=POINTS {
             let time_s = duration_s * f64::from(step) / f64::from(POINTS);

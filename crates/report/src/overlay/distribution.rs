@@ -17,7 +17,7 @@ const COLUMNS: usize = 200;
 
 /// A quantity whose distribution is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Quantity {
+pub(super) enum Quantity {
     /// Congestion window of a flow, kB.
     Cwnd,
     /// Smoothed round-trip time of a flow, ms.
@@ -30,7 +30,7 @@ pub enum Quantity {
 
 impl Quantity {
     /// As [`Spread::quantity`].
-    pub fn key(self) -> &'static str {
+    pub(super) fn key(self) -> &'static str {
         match self {
             Quantity::Cwnd => "cwnd_kb",
             Quantity::Rtt => "rtt_ms",
@@ -81,7 +81,7 @@ pub struct Quantiles {
 }
 
 /// A quantity of a flow or link in both results.
-pub struct Distributions {
+pub(super) struct Distributions {
     /// The quantity.
     pub quantity: Quantity,
     /// Name of the flow or link.
@@ -92,7 +92,7 @@ pub struct Distributions {
 
 impl Distributions {
     /// The quantiles of both sides and their differences.
-    pub fn spread(&self) -> Spread {
+    pub(super) fn spread(&self) -> Spread {
         let [a, b] = &self.sides;
         Spread {
             name: self.name.clone(),
@@ -108,7 +108,7 @@ impl Distributions {
 
 /// A distribution function: a step at every value that was seen.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Distribution {
+pub(super) struct Distribution {
     /// Values in ascending order, and the share of the time in which they were not exceeded.
     steps: Vec<(f64, f64)>,
 }
@@ -116,7 +116,7 @@ pub struct Distribution {
 impl Distribution {
     /// The distribution of values, each with the seconds for which it was held; none if no value was held for
     /// any time.
-    pub fn of(held: impl IntoIterator<Item = (f64, f64)>) -> Option<Distribution> {
+    pub(super) fn of(held: impl IntoIterator<Item = (f64, f64)>) -> Option<Distribution> {
         let mut held: Vec<(f64, f64)> = held
             .into_iter()
             .filter(|(value, time)| value.is_finite() && *time > 0.0)
@@ -145,7 +145,7 @@ impl Distribution {
     }
 
     /// Least value that was not exceeded in this share of the time.
-    pub fn quantile(&self, share: f64) -> f64 {
+    pub(super) fn quantile(&self, share: f64) -> f64 {
         // Rounding may leave the sum of the shares just below 1.
         let at = self.steps.partition_point(|&(_, s)| s < share - 1e-12);
         self.steps[at.min(self.steps.len() - 1)].0
@@ -160,7 +160,7 @@ impl Distribution {
     }
 
     /// Greatest difference of the two functions.
-    pub fn distance(&self, other: &Distribution) -> f64 {
+    pub(super) fn distance(&self, other: &Distribution) -> f64 {
         let values = self.steps.iter().chain(&other.steps).map(|&(v, _)| v);
         values
             .map(|value| (self.share(value) - other.share(value)).abs())
@@ -169,7 +169,7 @@ impl Distribution {
 
     /// Area between the two functions (the Wasserstein distance): the average shift that turns the values of
     /// one into those of the other, in the unit of the values.
-    pub fn area(&self, other: &Distribution) -> f64 {
+    pub(super) fn area(&self, other: &Distribution) -> f64 {
         let values = self.steps.iter().chain(&other.steps).map(|&(v, _)| v);
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
@@ -180,7 +180,7 @@ impl Distribution {
     }
 
     /// The mean, weighted by time.
-    pub fn mean(&self) -> f64 {
+    pub(super) fn mean(&self) -> f64 {
         let mut before = 0.0;
         let parts = self.steps.iter().map(|&(value, share)| {
             let part = value * (share - before);
@@ -191,12 +191,12 @@ impl Distribution {
     }
 
     /// The least and the greatest value.
-    pub fn ends(&self) -> (f64, f64) {
+    pub(super) fn ends(&self) -> (f64, f64) {
         (self.steps[0].0, self.steps[self.steps.len() - 1].0)
     }
 
     /// The function from `from` to `to`, thinned for a plot.
-    pub fn curve(&self, from: f64, to: f64) -> Vec<Point> {
+    pub(super) fn curve(&self, from: f64, to: f64) -> Vec<Point> {
         let steps = self
             .steps
             .iter()
@@ -212,7 +212,7 @@ impl Distribution {
 }
 
 /// The distributions of everything that both results have: of each flow, then of each link.
-pub fn read(pair: &Pair) -> Result<Vec<Distributions>, SeriesError> {
+pub(super) fn read(pair: &Pair) -> Result<Vec<Distributions>, SeriesError> {
     if pair.without_series().is_some() {
         return Ok(Vec::new());
     }

@@ -12,7 +12,7 @@ use super::side::{Pair, Side};
 use crate::plot::chart::{Across, Area, Chart, Curve, Panel, Scale, Style};
 
 /// File names of the figures.
-pub const FILES: [&str; 10] = [
+pub(super) const FILES: [&str; 10] = [
     "throughput.svg",
     "average_throughput.svg",
     "cwnd.svg",
@@ -35,7 +35,7 @@ const STEPS: [Style; 2] = [Style::Steps, Style::DashedSteps];
 const THRESHOLDS: [Style; 2] = [Style::Threshold, Style::DottedThreshold];
 
 /// A figure.
-pub struct Drawn {
+pub(super) struct Drawn {
     /// Its file, one of [`FILES`].
     pub file: &'static str,
     /// The figure.
@@ -43,7 +43,7 @@ pub struct Drawn {
 }
 
 /// All figures, in the order of [`FILES`]; those that would be empty are left out.
-pub fn all(pair: &Pair, distributions: &[Distributions]) -> Vec<Drawn> {
+pub(super) fn all(pair: &Pair, distributions: &[Distributions]) -> Vec<Drawn> {
     if pair.without_series().is_some() {
         return Vec::new();
     }

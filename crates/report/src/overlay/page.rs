@@ -13,7 +13,12 @@ use crate::html::{Heading, Table, escape, facts_html, fill, head_html, number, s
 const ROWS_AT_MOST: usize = 400;
 
 /// The page's HTML.
-pub fn page(pair: &Pair, comparison: &Comparison, figures: &[Drawn], spreads: &[Spread]) -> String {
+pub(super) fn page(
+    pair: &Pair,
+    comparison: &Comparison,
+    figures: &[Drawn],
+    spreads: &[Spread],
+) -> String {
     let names = labels([&comparison.a, &comparison.b]);
     let caveats: String = comparison
         .caveats

@@ -9,7 +9,7 @@ use fairwind_result::{RunResult, Stored, seed_folder};
 use crate::files::ReportError;
 
 /// Two results and what they have in common.
-pub struct Pair {
+pub(super) struct Pair {
     /// The title that both have, or both titles.
     pub title: String,
     /// The two results.
@@ -21,7 +21,7 @@ pub struct Pair {
 }
 
 /// One of the two results.
-pub struct Side {
+pub(super) struct Side {
     /// Its name in legends.
     pub label: String,
     /// One per seed.
@@ -31,7 +31,7 @@ pub struct Side {
 }
 
 /// A run of a result.
-pub struct Run {
+pub(super) struct Run {
     /// Its folder.
     pub folder: PathBuf,
     /// Its totals.
@@ -42,7 +42,7 @@ pub struct Run {
 
 impl Pair {
     /// Reads the results in these folders, which `comparison` is about.
-    pub fn read(folders: [&Path; 2], comparison: &Comparison) -> Result<Pair, ReportError> {
+    pub(super) fn read(folders: [&Path; 2], comparison: &Comparison) -> Result<Pair, ReportError> {
         let origins = [&comparison.a, &comparison.b];
         let shown = shown(origins);
         let labels = labels(origins);
@@ -68,20 +68,20 @@ impl Pair {
     }
 
     /// The label of the first result that has no time series.
-    pub fn without_series(&self) -> Option<&str> {
+    pub(super) fn without_series(&self) -> Option<&str> {
         let lacks = |side: &&Side| side.runs.iter().any(|run| run.curves.is_none());
         self.sides.iter().find(lacks).map(|side| &*side.label)
     }
 
     /// Length of the longer run, seconds.
-    pub fn duration_s(&self) -> f64 {
+    pub(super) fn duration_s(&self) -> f64 {
         self.runs()
             .map(|run| run.result.duration_s)
             .fold(0.0, f64::max)
     }
 
     /// Whether a link's queue is worth a figure, by [`Curves::worth_drawing`].
-    pub fn worth_drawing(&self, name: &str) -> bool {
+    pub(super) fn worth_drawing(&self, name: &str) -> bool {
         let worth = |run: &Run| {
             let link = run.link(name).zip(run.curves.as_ref());
             link.is_some_and(|(link, curves)| curves.worth_drawing(link))
@@ -96,20 +96,20 @@ impl Pair {
 
 impl Side {
     /// The run whose curves are drawn over time.
-    pub fn shown(&self) -> &Run {
+    pub(super) fn shown(&self) -> &Run {
         &self.runs[self.shown]
     }
 }
 
 impl Run {
     /// The curves of the flow with this name.
-    pub fn flow(&self, name: &str) -> Option<&FlowCurves> {
+    pub(super) fn flow(&self, name: &str) -> Option<&FlowCurves> {
         let curves = self.curves.as_ref()?;
         curves.flows.iter().find(|flow| flow.name == name)
     }
 
     /// The curves of the link with this name.
-    pub fn link(&self, name: &str) -> Option<&LinkCurves> {
+    pub(super) fn link(&self, name: &str) -> Option<&LinkCurves> {
         let curves = self.curves.as_ref()?;
         curves.links.iter().find(|link| link.name == name)
     }
@@ -156,7 +156,7 @@ fn shown([a, b]: [&Origin; 2]) -> [usize; 2] {
 }
 
 /// Labels that tell the two apart: by engine, else by folder name, else by path.
-pub fn labels(origins: [&Origin; 2]) -> [String; 2] {
+pub(super) fn labels(origins: [&Origin; 2]) -> [String; 2] {
     let by = |name: fn(&Origin) -> String| origins.map(name);
     let engines = by(|side| match side.engine.as_str() {
         "sim" => "simulator".to_owned(),

@@ -2,7 +2,7 @@
 
 /// Ticks in steps of 1, 2 or 5 times a power of ten.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ticks {
+pub(crate) struct Ticks {
     step: f64,
     /// The first tick, in steps from 0.
     first: u32,
@@ -14,7 +14,7 @@ pub struct Ticks {
 impl Ticks {
     /// Ticks that cover 0 to `greatest` with at most `most` steps; 0 to 1 if `greatest` is not
     /// positive.
-    pub fn up_to(greatest: f64, most: u32) -> Ticks {
+    pub(crate) fn up_to(greatest: f64, most: u32) -> Ticks {
         let greatest = if greatest.is_finite() && greatest > 0.0 {
             greatest
         } else {
@@ -25,7 +25,7 @@ impl Ticks {
 
     /// Ticks around values that are not negative, with at most two steps more than `most`. They
     /// begin at 0 unless that would leave half of the axis empty.
-    pub fn around(least: f64, greatest: f64, most: u32) -> Ticks {
+    pub(crate) fn around(least: f64, greatest: f64, most: u32) -> Ticks {
         // Equal values give no scale.
         let spread = greatest - least;
         if !(least >= 0.5 * greatest && spread > 1e-6 * greatest) {
@@ -64,22 +64,22 @@ impl Ticks {
     }
 
     /// The first tick.
-    pub fn start(&self) -> f64 {
+    pub(crate) fn start(&self) -> f64 {
         self.step * f64::from(self.first)
     }
 
     /// The last tick.
-    pub fn end(&self) -> f64 {
+    pub(crate) fn end(&self) -> f64 {
         self.step * f64::from(self.last)
     }
 
     /// The position of a value between the first tick (0) and the last (1).
-    pub fn share(&self, value: f64) -> f64 {
+    pub(crate) fn share(&self, value: f64) -> f64 {
         (value - self.start()) / (self.end() - self.start())
     }
 
     /// Values and labels of the ticks, from the first to the last.
-    pub fn labels(&self) -> impl Iterator<Item = (f64, String)> + use<> {
+    pub(crate) fn labels(&self) -> impl Iterator<Item = (f64, String)> + use<> {
         let Ticks { step, digits, .. } = *self;
         (self.first..=self.last).map(move |n| {
             let value = step * f64::from(n);

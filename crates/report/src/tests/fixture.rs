@@ -21,7 +21,7 @@ const QUEUE: f64 = 50.0;
 const STEP_S: f64 = 0.01;
 
 /// The experiment file that belongs to the run.
-pub const EXPERIMENT: &str = r#"title    = "Reno against itself, 15 Mbit/s, 20 ms RTT"
+pub(crate) const EXPERIMENT: &str = r#"title    = "Reno against itself, 15 Mbit/s, 20 ms RTT"
 duration = "60s"
 seeds    = [1]
 
@@ -48,7 +48,7 @@ struct Flow {
 }
 
 /// Writes the folder of a run with `flows` flows over `seconds` seconds.
-pub fn write_run(folder: &Path, flows: usize, seconds: u64, seed: u64) -> RunResult {
+pub(crate) fn write_run(folder: &Path, flows: usize, seconds: u64, seed: u64) -> RunResult {
     let names: Vec<String> = (1..=flows).map(|n| format!("flow {n}")).collect();
     let links = ["bottleneck".to_owned(), "bottleneck reverse".to_owned()];
     let mut recorder = ParquetRecorder::create(folder, &names, &links).unwrap();
@@ -204,7 +204,7 @@ fn sample(step: u64, state: &Flow) -> FlowSample {
 }
 
 /// Writes the folder of several seeds and returns the summary.
-pub fn write_seeds(folder: &Path, flows: usize, seconds: u64, seeds: &[u64]) -> Summary {
+pub(crate) fn write_seeds(folder: &Path, flows: usize, seconds: u64, seeds: &[u64]) -> Summary {
     let runs: Vec<RunResult> = seeds
         .iter()
         .map(|&seed| {
@@ -219,7 +219,7 @@ pub fn write_seeds(folder: &Path, flows: usize, seconds: u64, seeds: &[u64]) -> 
 }
 
 /// A run and its curves.
-pub fn curves(flows: usize, seconds: u64) -> (RunResult, Curves) {
+pub(crate) fn curves(flows: usize, seconds: u64) -> (RunResult, Curves) {
     let folder = tempfile::tempdir().unwrap();
     let run = write_run(folder.path(), flows, seconds, 1);
     let curves = Curves::read(folder.path(), &run).unwrap().unwrap();

@@ -11,7 +11,7 @@ use crate::series::reader::scan;
 use crate::{FlowResult, RunResult};
 
 /// Reads the curves of these flows of `run` from `flows.parquet`.
-pub fn read(
+pub(super) fn read(
     path: &Path,
     flows: &[FlowResult],
     run: &RunResult,

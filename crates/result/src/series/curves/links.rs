@@ -10,7 +10,7 @@ use crate::series::decimate::{Decimator, Point};
 use crate::series::reader::scan;
 
 /// Reads the curves of these links from `links.parquet`.
-pub fn read(
+pub(super) fn read(
     path: &Path,
     links: &[LinkResult],
     duration_s: f64,
