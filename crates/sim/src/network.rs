@@ -246,7 +246,7 @@ impl Network {
                     self.push_to_lane(hop.pipe, at, packet);
                 }
                 Arrival::Duplicated(first, second) => {
-                    self.put_down_twice(hop.pipe, first, second, packet)
+                    self.put_down_twice(hop.pipe, first, second, *packet)
                 }
                 Arrival::Held => self.arm_service(hop.pipe),
                 Arrival::Lost(_) => self.discard(packet),
@@ -339,13 +339,23 @@ impl Network {
         }
     }
 
-    fn put_down_twice(&mut self, pipe: u32, first: Time, second: Time, packet: &Packet) {
-        let copy = Packet {
+    fn put_down_twice(&mut self, pipe: u32, first: Time, second: Time, mut packet: Packet) {
+        let mut copy = Packet {
             sack: self.sacks.duplicate(packet.sack),
-            ..*packet
+            ..packet
         };
-        self.push_to_lane(pipe, first, packet);
-        self.push_to_lane(pipe, second, &copy);
+        self.leave(pipe, first, &mut packet);
+        self.leave(pipe, second, &mut copy);
+    }
+
+    /// Passes a packet that comes out of a pipe at `at` straight on, if the pipe does that, or puts it into a lane.
+    fn leave(&mut self, pipe: u32, at: Time, packet: &mut Packet) {
+        let passes_until = self.links[pipe as usize].passes_until;
+        if passes_until.is_some_and(|until| at <= until) {
+            self.transmit(at, packet);
+        } else {
+            self.push_to_lane(pipe, at, packet);
+        }
     }
 
     fn arm_service(&mut self, pipe: u32) {
@@ -361,7 +371,7 @@ impl Network {
             match departure.outcome {
                 Arrival::Leaves(at) => self.push_to_lane(pipe, at, &departure.packet),
                 Arrival::Duplicated(first, second) => {
-                    self.put_down_twice(pipe, first, second, &departure.packet)
+                    self.put_down_twice(pipe, first, second, departure.packet)
                 }
                 Arrival::Held | Arrival::Lost(_) => self.discard(&departure.packet),
             }

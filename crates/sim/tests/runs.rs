@@ -212,6 +212,20 @@ fn a_constant_rate_keeps_its_rate_and_counts_what_it_loses() {
 }
 
 #[test]
+fn copies_pass_from_pipe_to_pipe_without_waiting() {
+    let mut scenario = dumbbell(&[GREEDY], 10);
+    let alone = run(&scenario, &mut ());
+    // The pipe of the ACKs to the sender's side, which nothing but the access of the receiver feeds.
+    let access = scenario.flows[0].backward[0].pipe as usize;
+    scenario.pipes[access].duplicate = 1.0;
+    let copied = run(&scenario, &mut ());
+    let mean = |outcome: &Outcome| outcome.flows[0].rtt_mean.unwrap().as_secs_f64();
+    let ratio = mean(&copied) / mean(&alone);
+    assert!((0.9..=1.1).contains(&ratio), "{ratio}");
+    assert_eq!(copied.flows[0].timeouts, 0);
+}
+
+#[test]
 fn an_on_off_flow_sends_only_while_it_is_on() {
     let on_off = Application::OnOff {
         on: Duration::from_secs(1),
