@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 use crate::failure::Failure;
 
-/// Tell transfers what to do, from the history of their paths
+/// Run the service that advises transfers, from the history of their paths
 ///
 /// Keeps the available bandwidth and round-trip time of paths to other hosts, and answers with
 /// congestion control or without, buffer sizes, available bandwidth and the time to ask again; over

@@ -10,7 +10,7 @@ use fairwind_result::compare::compare;
 use crate::failure::Failure;
 use crate::output;
 
-/// Compare two results: each flow, each link, and how far they are apart
+/// Compare two results, flow by flow and link by link
 ///
 /// With --out also figures with the curves of both on the same axes: throughput and its average,
 /// congestion window and slow-start threshold, round-trip time and timeout, queue and losses over
@@ -26,7 +26,8 @@ pub(crate) struct Compare {
     a: PathBuf,
     /// Result folder to compare it with
     b: PathBuf,
-    /// Also write figures to this folder, as SVG files and together in compare.html, over an earlier comparison
+    /// Also write figures to this folder, as SVG files and together in compare.html; replaces an earlier
+    /// comparison
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print the comparison as JSON and nothing else; with --out also the distributions

@@ -6,7 +6,7 @@ use fairwind_ftp::client::{ClientError, Outcome, Place, join, third_party};
 use super::transfer::{self, Data, Moving, Reach};
 use crate::failure::Failure;
 
-/// Copy a file from one FTP server to another, without its bytes coming here
+/// Copy a file from one FTP server to another, directly between them
 #[derive(Args)]
 #[command(after_help = "\
 The destination's server waits for a data connection and the source's server connects to it; if either

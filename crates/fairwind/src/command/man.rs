@@ -10,7 +10,7 @@ use clap_mangen::Man as Page;
 use crate::failure::Failure;
 use crate::output;
 
-/// Write the manual pages, one a command, into a folder
+/// Write a manual page for each command into a folder
 #[derive(Args)]
 #[command(after_help = "\
 Example:

@@ -28,8 +28,7 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::Failure;
 
-/// Runs congestion control experiments, in virtual time and on the running kernel, and shows what TCP
-/// did inside.
+/// Move big files over long, shared paths, see what TCP does inside, and try it all on one machine
 #[derive(Parser)]
 #[command(
     name = "fairwind",
@@ -37,13 +36,14 @@ use crate::failure::Failure;
     max_term_width = 100,
     after_help = "\
 Examples:
+  fairwind get ftp://host/big.iso          Fetch a file, resume if interrupted, verify it
+  fairwind serve /srv/data                 Serve a folder by FTP, to this machine only
   fairwind check experiment.toml           Is the file right, and what network does it describe?
   fairwind sim run experiment.toml         Simulate it; the result is experiment.result/
   fairwind lab run experiment.toml         Run it on this machine's kernel, with the same result
   fairwind compare a.result b.result       Set two results side by side
   fairwind trace --live                    See inside the connections of this machine
   fairwind cc list                         Which congestion controls are there?
-  fairwind get ftp://host/big.iso          Fetch a file, resume if interrupted, verify it
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or wrong file, 130 interrupted."
 )]

@@ -17,13 +17,12 @@ use crate::{interrupt, output};
 /// Make a table or figure of the papers, or a whole study; without a name, list them all
 ///
 /// A study runs what its plan says (experiments/NAME/plan.toml) and keeps every result, so it may be
-/// interrupted. Tables go to OUT/tables, as Markdown and CSV, figures to OUT/figures. Of a table or
-/// figure of a paper it is said what the paper found, what was recorded here, and where what has
-/// just been made is.
+/// interrupted. Tables go to OUT/tables, as Markdown and CSV, figures to OUT/figures. For a table or
+/// figure it prints what the paper found, what the project's page shows, and where the new files are.
 #[derive(Args)]
 #[command(after_help = "\
-Plans are those of a clone of fairwind. What is kept is used again as long as it is of the same
-experiment, seeds and program; of the lab, of the same kernel.
+Plans are part of a clone of fairwind. A kept result is used again as long as experiment, seeds and
+program (in the lab: the kernel) are the same.
 
 Examples:
   fairwind reproduce
@@ -38,7 +37,7 @@ pub(crate) struct Reproduce {
     /// Folder of the plans
     #[arg(long, value_name = "DIR", default_value = "experiments")]
     experiments: PathBuf,
-    /// What runs it [default: the first of those that the list names]
+    /// Engine [default: the first that the list names]
     #[arg(long, value_name = "ENGINE", value_parser = one_of(ENGINES))]
     engine: Option<Engines>,
     /// Folder for the results [default: out/STUDY]
@@ -47,20 +46,20 @@ pub(crate) struct Reproduce {
     /// A quick look: fewer seeds, runs or bytes, as the plan says
     #[arg(long)]
     quick: bool,
-    /// Only runs with this value of a parameter of the plan, as size=1,8 or figure-4.1; * stands for any
+    /// Only runs with this value of a parameter of the plan, such as size=1,8 or figure-4.1; * stands for any
     /// characters; repeatable
     #[arg(long, value_name = "[KEY=]VALUE")]
     only: Vec<String>,
-    /// How often each run of the lab is made: transfers, or seeds of the experiment [default: 1]
+    /// How often each lab run is repeated: transfers, or seeds of the experiment [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     runs: Option<u16>,
-    /// Stop after so many new runs in the lab
+    /// Stop after this many new lab runs
     #[arg(long, value_name = "N")]
     at_most: Option<usize>,
-    /// Run again what is kept
+    /// Make results again even if they are kept
     #[arg(long, alias = "force")]
     again: bool,
-    /// Run nothing: make tables of what is kept
+    /// Run nothing; make the tables from kept results
     #[arg(long, conflicts_with = "again")]
     kept: bool,
     /// Simulations at the same time [default: the number of cores]

@@ -37,7 +37,7 @@ pub(crate) struct Reach {
 /// How files are moved.
 #[derive(Args)]
 pub(crate) struct Moving {
-    /// Do without right-sizing, buffers sized to the path, with servers that have it
+    /// Do not right-size buffers, even with servers that offer it
     #[arg(long)]
     no_drs: bool,
     /// Begin again from the start, ignoring partial files

@@ -12,10 +12,10 @@ use crate::output;
 /// Loaded only with --allow-nocc.
 const NOCC: &str = "nocc";
 
-/// Load controls into the running kernel, to stay there
+/// Load congestion controls into the running kernel, where they stay
 ///
 /// They stay until `fairwind cc unload` or a restart. Programs with CAP_NET_ADMIN can take them by
-/// setsockopt(TCP_CONGESTION) at once; docs/how-to/load-congestion-controls.md tells how others do.
+/// setsockopt(TCP_CONGESTION) at once; docs/how-to/load-congestion-controls.md says how others can.
 ///
 /// Needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN.
 #[derive(Args)]

@@ -7,7 +7,7 @@ use super::{for_each, users};
 use crate::failure::Failure;
 use crate::output;
 
-/// Take controls out of the running kernel
+/// Remove congestion controls from the running kernel
 ///
 /// Connections that have one keep it until they close; new ones cannot take it.
 #[derive(Args)]

@@ -13,7 +13,7 @@ use crate::command::advisor::State;
 use crate::failure::Failure;
 use crate::output;
 
-/// Make up the history of a path: weeks of a daily and weekly curve with noise
+/// Generate a history for a path: weeks of a daily and weekly curve with noise
 ///
 /// Traffic is least at four in the morning, most at three in the afternoon, less at the weekend. Equal
 /// seeds give equal histories, on every machine.

@@ -21,9 +21,9 @@ use crate::output;
 /// Trace as a file says, until SIGTERM
 ///
 /// Follows every connection that matches from its first packet to its last and writes one file a
-/// connection, each run into a folder of its own with its time as name. SIGTERM or Ctrl-C end it:
-/// all files are whole then. SIGHUP reads the file again and goes on with what it says, in a new
-/// folder; if that cannot be, it is said and all stays as it was.
+/// connection, each run into a folder of its own with its time as name. SIGTERM or Ctrl-C ends it;
+/// all files are then complete. SIGHUP reads the file again and continues in a new folder; if the file
+/// is wrong, the daemon says so and changes nothing.
 #[derive(Args)]
 #[command(after_help = "\
 Example of a file:

@@ -19,10 +19,10 @@ const COLUMNS: usize = 800;
 /// In longer traces throughput is that of whole seconds, in others of tenths.
 const LONG_S: f64 = 60.0;
 
-/// Draw the curves of a connection, or of a trace's busiest
+/// Draw a connection, or the busiest connections of a trace
 ///
 /// Throughput, its average, congestion window and slow-start threshold, round-trip time and timeout,
-/// and what is in flight, as SVG; each for itself and without anything to load.
+/// and what is in flight, as self-contained SVG files.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
