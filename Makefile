@@ -52,6 +52,7 @@ fuzz:
 
 lint: formats $(DENY)
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) fetch --locked --quiet
 	$(CARGO_DENY) --offline check bans licenses sources
 
 formats:
