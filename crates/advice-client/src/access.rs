@@ -45,7 +45,7 @@ impl Token {
         let first = text.lines().next().unwrap_or_default().trim();
         match Token::new(first) {
             Some(token) => Ok(Some(token)),
-            None => Err(wrong("its first line is no token".to_owned())),
+            None => Err(wrong("its first line is not a token".to_owned())),
         }
     }
 

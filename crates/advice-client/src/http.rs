@@ -140,7 +140,7 @@ impl Client {
     /// If the text is not a token (RFC 6750).
     pub fn with_token(mut self, token: &str) -> Result<Client, ClientError> {
         let sound = Token::new(token);
-        let none = || ClientError::Token("this text is no token".to_owned());
+        let none = || ClientError::Token("this text is not a token".to_owned());
         self.token = Some(sound.ok_or_else(none)?);
         Ok(self)
     }

@@ -36,7 +36,7 @@ const LONGEST_BODY: usize = 8 << 20;
                        service has tokens, requests carry one as `Authorization: Bearer TOKEN`, to \
                        read for GET, to write for all else: 401 without a token that is known, 403 \
                        if it is not good for the request or the request is of a page of another \
-                       origin, 421 if `Host` is no name of the service.",
+                       origin, 421 if `Host` is not a name of the service.",
         version = "1"
     ),
     tags(

@@ -165,7 +165,7 @@ impl Columns {
             What::Available(at) | What::Used(at) => (number(field(at))?, 0),
             What::Octets(at) => {
                 let octets = field(at).parse();
-                let wrong = |_| format!("{:?} is no count of octets", field(at));
+                let wrong = |_| format!("{:?} is not a number of octets", field(at));
                 (0.0, octets.map_err(wrong)?)
             }
         };
@@ -209,7 +209,9 @@ fn time(text: &str) -> Result<Timestamp, String> {
 fn number(text: &str) -> Result<f64, String> {
     match text {
         "" => Ok(f64::NAN),
-        _ => text.parse().map_err(|_| format!("{text:?} is no number")),
+        _ => text
+            .parse()
+            .map_err(|_| format!("{text:?} is not a number")),
     }
 }
 

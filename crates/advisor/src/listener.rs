@@ -57,7 +57,7 @@ pub enum ListenError {
     )]
     Name(String),
     /// Invalid permissions for a Unix socket.
-    #[error("socket_mode: 0o{0:o} are no permissions, 0o000 to 0o777 are")]
+    #[error("socket_mode: 0o{0:o} are not permissions, which are 0o000 to 0o777")]
     Mode(u32),
 }
 

@@ -181,8 +181,8 @@ fn a_running_service_sees_what_is_imported_beside_it() {
         "--capacity",
         "100",
     ];
-    let expected = "2 samples imported\n1 refused: of times that are there already\n\
-                    1 refused: that are no numbers\n";
+    let expected = "2 samples imported\n1 refused: at times that the history already has\n\
+                    1 refused: that are not numbers\n";
     assert_eq!(printed(state.path(), &import), expected);
     let ask = ["advise", "192.0.2.7", "--json", "--advisor", &service.url];
     for _ in 0..100 {
@@ -350,8 +350,8 @@ fn samples_of_a_recording_that_make_no_sense_are_refused_and_counted() {
         "1 refused: before 1970",
         "1 refused: below 0",
         "1 refused: of the future",
-        "1 refused: of times that are there already",
-        "2 refused: that are no numbers",
+        "1 refused: at times that the history already has",
+        "2 refused: that are not numbers",
         "2 samples imported",
     ];
     assert_eq!(lines, expected);

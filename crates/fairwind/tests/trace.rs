@@ -158,7 +158,7 @@ fn a_wrong_file_is_shown_with_its_line_and_exit_code_2() {
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(2));
     let message = text(&output.stderr);
-    assert!(message.starts_with("trace.toml:2:14: `CurCwn` is no instrument"));
+    assert!(message.starts_with("trace.toml:2:14: `CurCwn` is not an instrument"));
     assert!(message.contains("did you mean `CurCwnd`?"), "{message}");
 }
 

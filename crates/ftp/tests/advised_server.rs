@@ -186,7 +186,7 @@ fn an_advisor_that_is_gone_is_one_line_of_log_for_all_transfers() {
     let lines = warnings(&nobody);
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(
-        lines[0].starts_with("no advice, transfers go on with the kernel's defaults: http://"),
+        lines[0].starts_with("no advice, transfers continue with the kernel's defaults: http://"),
         "{lines:?}"
     );
 }

@@ -72,7 +72,7 @@ fn figures(run: &RunResult) -> String {
     let drops = run.links.iter().map(|l| l.drops + l.random_losses).sum();
     figures += &figure("Packets lost", count(drops), "");
     let retransmits = run.flows.iter().map(|flow| flow.retransmits).sum();
-    figures + &figure("Segments sent again", count(retransmits), "")
+    figures + &figure("Segments retransmitted", count(retransmits), "")
 }
 
 fn figure(label: &str, value: String, unit: &str) -> String {

@@ -464,7 +464,7 @@ fn a_command_must_be_one() {
             "application = { kind = \"command\", client = \" \" }"
         ),
         "\
-x.toml:14:44: \" \" is no command
+x.toml:14:44: \" \" is not a command
   14 | application = { kind = \"command\", client = \" \" }
      |                                            ^^^
   help: write what a shell would run, such as \"iperf3 -c {to}\""

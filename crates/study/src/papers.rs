@@ -338,7 +338,7 @@ fn numbers(node: &Node, findings: &mut Findings) -> Option<Vec<String>> {
             Some(range) => numbers.extend(range),
             None => {
                 let help = "write a number or a range: \"3\", \"4.1 to 4.24\"";
-                findings.add(item.span, format!("\"{text}\" is no number"), help);
+                findings.add(item.span, format!("\"{text}\" is not a number"), help);
             }
         }
     }

@@ -67,7 +67,7 @@ impl FromStr for Buffer {
             "GiB" | "G" => 1 << 30,
             _ => {
                 return Err(format!(
-                    "{text:?} is no buffer size: auto, 64KiB, 16MB, 4194304, …"
+                    "{text:?} is not a buffer size: auto, 64KiB, 16MB, 4194304, …"
                 ));
             }
         };
@@ -77,7 +77,7 @@ impl FromStr for Buffer {
             .and_then(|number| number.checked_mul(factor))
             .filter(|bytes| (1..=1 << 30).contains(bytes))
             .map(|bytes| Self::Fixed(bytes as u32))
-            .ok_or_else(|| format!("{text:?} is no buffer size: auto, or 1 B to 1 GiB"))
+            .ok_or_else(|| format!("{text:?} is not a buffer size: auto, or 1 B to 1 GiB"))
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) fn refusal(status: StatusCode, error: String) -> Response {
 /// The response for an unknown URL.
 pub(super) async fn nothing_there(uri: Uri) -> Response {
     let what = format!(
-        "there is no {}; /openapi.json tells what there is",
+        "there is no {}; /openapi.json lists what there is",
         uri.path()
     );
     refusal(StatusCode::NOT_FOUND, what)

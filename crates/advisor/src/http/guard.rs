@@ -82,8 +82,7 @@ impl Guard {
         if is_ours || self.names.contains(&name) {
             return Ok(());
         }
-        let sentence =
-            format!("{name} is no name of this advisor; if it is to be one: --name {name}");
+        let sentence = format!("{name} is not a name of this advisor; to allow it: --name {name}");
         Err((StatusCode::MISDIRECTED_REQUEST, sentence))
     }
 
@@ -121,7 +120,7 @@ fn needed(method: &Method, path: &str) -> Option<Right> {
 /// The host that the request was sent to (RFC 9112, section 3.2); `None` if it is missing, as HTTP/1.0
 /// allows; browsers always send it.
 fn called(uri: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, Refused> {
-    let wrong = || (StatusCode::BAD_REQUEST, "Host is no name".to_owned());
+    let wrong = || (StatusCode::BAD_REQUEST, "Host is not a name".to_owned());
     if let Some(authority) = uri.authority() {
         return Ok(Some(authority.clone()));
     }

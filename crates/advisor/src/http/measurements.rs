@@ -22,10 +22,10 @@ const SAMPLES_AT_MOST: usize = 200_000;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Span {
-    /// First moment; from the beginning without it.
+    /// Beginning; without it, that of the history.
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<Timestamp>,
-    /// First moment that is left out; without it there is no end.
+    /// End, not included; without it, that of the history.
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<Timestamp>,
 }
@@ -79,7 +79,7 @@ pub(super) async fn history(
     Ok(Json(HistoryAnswer { path: name, hops }))
 }
 
-/// Takes tests of a path's hops. The answer comes when they are on stable storage.
+/// Takes samples of a path's hops. The answer comes when they are on stable storage.
 #[utoipa::path(
     post, path = "/v1/paths/{name}/samples", operation_id = "record_samples", tag = "tests",
     params(("name" = String, Path, description = "Name of the path")),
@@ -102,7 +102,7 @@ pub(super) async fn record(
     Ok(Json(service.record(&path, &samples).await?))
 }
 
-/// Takes the result of a transfer of our own. It is a test of the path's available bandwidth only if the
+/// Takes the result of a finished transfer. It is a sample of the path's available bandwidth only if the
 /// network limited it: the answer says so, or why not.
 #[utoipa::path(
     post, path = "/v1/transfers", operation_id = "report_transfer", tag = "tests",

@@ -75,7 +75,7 @@ impl Shared {
         }
         // One at a time, because requests need the processors too.
         let _alone = self.learning.lock().await;
-        // In the meantime the path may have been declared anew, or learned.
+        // In the meantime the path may have been declared again, or learned.
         let Some(lesson) = self.lesson(id) else {
             return;
         };

@@ -91,7 +91,7 @@ impl SamplesAnswer {
     fn refusal(&self) -> Option<&'static str> {
         let refused = &self.refused;
         let reasons = [
-            (refused.not_a_number, "its throughput is no number"),
+            (refused.not_a_number, "its throughput is not a number"),
             (refused.negative, "its throughput is negative"),
             (refused.future, "it ended later than it is now"),
             (refused.duplicate, "a test of this time is there already"),
@@ -158,7 +158,7 @@ impl Service {
         let test = if path.config().learns_from_transfers() {
             report.available_mbps().map_err(|why| why.to_string())
         } else {
-            Err("transfers are no tests of this path".to_owned())
+            Err("this path takes no samples from transfers".to_owned())
         };
         if let Ok(available_mbps) = test {
             let sample = Sample {

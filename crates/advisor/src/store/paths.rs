@@ -88,7 +88,7 @@ fn read(path: PathId, config: &str) -> Option<PathConfig> {
         let number = path.0;
         tracing::error!(
             "the declaration of path number {number} cannot be read: {error}; the path is left out \
-             until it is declared anew by its name: {config:?}"
+             until it is declared again by its name: {config:?}"
         );
     })
     .ok()

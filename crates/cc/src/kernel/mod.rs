@@ -52,7 +52,7 @@ pub enum LoadError {
         missing: Vec<&'static str>,
     },
     /// The kernel does not accept the name.
-    #[error("`{name}` is no name for a control: 1 to 15 letters, digits, `_` or `.`")]
+    #[error("`{name}` is not a name for a congestion control: 1 to 15 letters, digits, `_` or `.`")]
     BadName {
         /// The requested name.
         name: String,

@@ -69,7 +69,10 @@ pub(super) fn is_name(name: &str) -> bool {
 
 /// Writes the name into a `struct tcp_congestion_ops`.
 pub(super) fn write_name(operations: &mut [u8], name: &str) {
-    assert!(is_name(name), "`{name}` is no name for a control");
+    assert!(
+        is_name(name),
+        "`{name}` is not a name for a congestion control"
+    );
     let (field, _) = operations.split_at_mut(NAME_BYTES);
     field.fill(0);
     field[..name.len()].copy_from_slice(name.as_bytes());

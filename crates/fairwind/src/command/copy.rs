@@ -12,8 +12,8 @@ use crate::failure::Failure;
 The destination's server waits for a data connection and the source's server connects to it; if either
 refuses, the other way round. Most servers refuse data connections with strangers, for good reason
 (RFC 2577): `fairwind serve --foreign-peer NETWORK` allows those of a network. The file appears under
-its name when all of it has arrived and both servers make the same checksum of it. The same command
-goes on after a failure.
+its name when all of it has arrived and both servers compute the same checksum. Repeat the command to
+continue after a failure.
 
 Examples:
   fairwind copy ftp://a.example.org/big.iso ftp://alice@b.example.org/big.iso

@@ -22,8 +22,8 @@ use crate::{interrupt, output};
 
 /// Move a file over a shared long path three ways: standard, without congestion control, advised
 ///
-/// Two sites, 100 Mbit/s and a round-trip time of 50 ms apart, and others whose traffic follows a day's
-/// curve. The file is moved by `fairwind get` from `fairwind serve`, on this machine's TCP over an
+/// Two sites are joined by a path of 100 Mbit/s and 50 ms, which other connections share; their traffic
+/// follows a day's curve. The file is moved by `fairwind get` from `fairwind serve`, on this machine's TCP over an
 /// emulated path: by standard TCP, with congestion control switched off throughout, and switched off
 /// and on by the advice of `fairwind advisor`, which knows nine weeks of the path's history. Prints a
 /// table and names an HTML report. Where the kernel or the permissions for that are missing, says so

@@ -16,15 +16,14 @@ use crate::failure::Failure;
 #[command(override_usage = "fairwind get [OPTIONS] <URL>... [LOCAL]")]
 #[command(after_help = "\
 A file appears under its name once it is complete, has the server's checksum and is on the disk.
-Until then it is .NAME.part beside it; the same command goes on there after a failure. The path in a
-URL begins where the server puts the user; ftp://host//path begins at the server's root. User and
-password come from the URL, ~/.netrc, FAIRWIND_FTP_PASSWORD or a question; else the user is anonymous.
+Until then it is .NAME.part beside it; repeat the command to continue it. The path in a URL begins
+where the server puts the user; ftp://host//path begins at the server's root. User and password come
+from the URL, ~/.netrc, FAIRWIND_FTP_PASSWORD or a question; otherwise the user is anonymous.
 
-A link here is followed and stays; a pipe or a device is written to. Where standard output has the
-bytes, standard error has the words.
+A local link is followed and kept; pipes and devices are written to. If standard output carries the
+file, messages go to standard error.
 
-With --recursive a file that is here already, with the size and time it has there, is not fetched
-again.
+With --recursive, a file with the same size and time on both hosts is not moved again.
 
 Examples:
   fairwind get ftp://ftp.example.org/pub/big.iso

@@ -37,10 +37,10 @@ pub(crate) struct History {
     /// Address or name of the other host
     #[arg(required = true)]
     host: Option<String>,
-    /// First moment [default: the beginning]
+    /// Beginning [default: that of the history]
     #[arg(long, value_name = "TIME")]
     from: Option<Timestamp>,
-    /// First moment that is left out [default: none]
+    /// End, not included [default: that of the history]
     #[arg(long, value_name = "TIME")]
     to: Option<Timestamp>,
     /// Draw the history into this file and print its name

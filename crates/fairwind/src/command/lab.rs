@@ -30,22 +30,22 @@ impl Command {
 const OFFLOADS: &[Word<Offload>] = &[
     (
         "software",
-        "Nothing at all, not even checksums",
+        "The host cuts segments and computes checksums",
         Offload::Software,
     ),
     (
         "none",
-        "One packet a segment, only checksums are left unmade; captures show what is on the path",
+        "The host cuts segments and computes no checksums; captures show what is on the path",
         Offload::None,
     ),
     (
         "send",
-        "Cut what is sent into segments, as most cards do; captures show large packets",
+        "The emulator cuts what the host sends into segments, as most network cards do; captures in the host show large packets",
         Offload::Send,
     ),
     (
         "both",
-        "Also merge segments that arrive together (GRO); the receiver acknowledges less often",
+        "As send, and segments that arrive together are merged (GRO): the receiver acknowledges less often",
         Offload::Both,
     ),
 ];

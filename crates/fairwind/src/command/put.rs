@@ -18,15 +18,15 @@ use crate::failure::Failure;
 #[derive(Args)]
 #[command(override_usage = "fairwind put [OPTIONS] <LOCAL>... <URL>")]
 #[command(after_help = "\
-A file appears under its name there when all of it has arrived and has the checksum that it has here,
-as far as the server makes any. Until then it is .NAME.part beside it; the same command goes on there
-after a failure. A URL that ends with a slash, or names a directory, is where the files go; else it is
-the new name of a single one.
+A file gets its name on the server when it is complete and, if the server computes checksums, its
+checksum is right. Until then it is .NAME.part beside it; repeat the command to continue it. A URL that
+ends with a slash, or names a directory, is where the files go; otherwise it is the new name of a single
+file.
 
-With --recursive a file that is there already, with the size and time it has here, is not stored again.
+With --recursive, a file with the same size and time on both hosts is not moved again.
 
-What a pipe or standard input (-) gives is stored to its end under the name that the URL has. It cannot be
-gone on with after a failure.
+Standard input (-) or a pipe is stored to its end under the URL's name; such an upload cannot be
+resumed.
 
 Examples:
   fairwind put big.iso ftp://alice@ftp.example.org/incoming/

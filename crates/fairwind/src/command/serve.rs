@@ -31,11 +31,10 @@ const PASSWORD: &str = "FAIRWIND_FTP_PASSWORD";
 /// Serve a directory's files by FTP
 #[derive(Args)]
 #[command(after_help = "\
-Anybody may read, nobody may write, and only this machine is served, until told otherwise. Nothing
-above DIR can be reached, not by symbolic links either. An upload appears under its name when it is
-complete; what broke off waits to be resumed. SIGHUP reads the configuration file again: for new
-sessions, those that run go on as they were begun. Started by root, the server becomes the owner of
-DIR, or nobody if that is root; see --run-as.
+By default anybody on this machine may read, and nobody may write. Nothing outside DIR can be reached,
+not even by symbolic links. An upload gets its name when it is complete; one that broke off can be
+resumed. SIGHUP reads the configuration file again, for new sessions. Started by root, the server
+becomes the owner of DIR, or nobody if that is root; see --run-as.
 
 Examples:
   fairwind serve /srv/data                             For this machine, at port 2121
@@ -82,7 +81,7 @@ pub(crate) struct Serve {
     /// Network to which the paths are your own, where advice may switch congestion control off; repeatable
     #[arg(long, value_name = "NETWORK")]
     allow_nocc: Vec<ipnet::IpNet>,
-    /// Log of what advice did, one JSON object per line
+    /// Log of advice and what it changed, one JSON object per line
     #[arg(long, value_name = "FILE")]
     advice_log: Option<PathBuf>,
     /// Log of transfers, in the format of xferlog(5)
@@ -232,7 +231,7 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
         let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
         (first > 0 && first <= last).then_some((first, last))
     });
-    range.ok_or_else(|| format!("{text:?} is no range of ports: 50000-50100"))
+    range.ok_or_else(|| format!("{text:?} is not a range of ports: 50000-50100"))
 }
 
 /// Reads a line from standard input, without echo if that is a terminal.

@@ -36,8 +36,8 @@ const DEFAULT_INTERVAL: Duration = Duration::from_millis(10);
 ///
 /// Reads what TCP knows of a connection, from its first packet to its last, in all network
 /// namespaces: window, threshold, round-trip times, timeouts, rates, buffers, what limits it. The
-/// folder gets a Parquet file a connection and trace.json, which lists them and says what was not
-/// seen. Of several values of one option, one must match; of several options, all. Connections are
+/// folder gets one Parquet file per connection, and trace.json, which lists them and says what was
+/// missed. Of several values of one option, one must match; of several options, all. Connections are
 /// never disturbed. Ends after --duration or with Ctrl-C; what was traced until then is kept.
 ///
 /// Needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN.
@@ -72,7 +72,7 @@ pub(crate) struct Trace {
     /// Connections with this address, or one of this network, at either host; repeatable
     #[arg(long, value_name = "ADDRESS")]
     host: Vec<Network>,
-    /// Connections of programs with this name, of which 15 bytes count; repeatable
+    /// Connections of programs with this name, of which the kernel keeps 15 bytes; repeatable
     #[arg(long, value_name = "NAME")]
     program: Vec<String>,
     /// Connections in this network namespace: its inode, or a file such as /proc/1/ns/net; repeatable

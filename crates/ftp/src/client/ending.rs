@@ -37,7 +37,7 @@ impl Session {
         match self.options.checksum {
             ChecksumPolicy::Off => Ok(None),
             ChecksumPolicy::Required if best.is_none() => Err(ClientError::Differs(format!(
-                "{} makes no checksums",
+                "{} computes no checksums",
                 self.server()
             ))),
             _ => Ok(best),

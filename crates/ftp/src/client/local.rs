@@ -59,11 +59,11 @@ impl Partial {
         let failed = |error: io::Error| ClientError::local(target)(error);
         let name = target
             .file_name()
-            .ok_or_else(|| failed(io::Error::other("that is no file's name")))?;
+            .ok_or_else(|| failed(io::Error::other("that is not a file name")))?;
         match fs::metadata(target) {
             Ok(facts) if !facts.is_file() => {
                 return Err(failed(io::Error::other(
-                    "there is something that is no plain file",
+                    "there is something that is not a regular file",
                 )));
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),

@@ -218,7 +218,7 @@ impl Fetch<'_> {
         }
         if present > 0 && wanted {
             session.options.progress.note(&format!(
-                "{} begins anew: what is there is not, or may not be, of this file",
+                "{}: starting again, because the partial file is not, or may not be, of this file",
                 one_line(&self.retrieval.remote)
             ));
         }
@@ -339,7 +339,7 @@ impl Fetch<'_> {
             }
             Err(_) if self.continued => {
                 session.options.progress.note(&format!(
-                    "{} begins anew: what was there before was not of this file",
+                    "{}: starting again, because the partial file was not of this file",
                     one_line(&self.retrieval.remote)
                 ));
                 self.begin_anew(original)?;

@@ -76,7 +76,7 @@ impl Storage {
         let file = File::open(&self.source).map_err(failed)?;
         let facts = file.metadata().map_err(failed)?;
         if !facts.is_file() {
-            return Err(failed(std::io::Error::other("that is no plain file")));
+            return Err(failed(std::io::Error::other("that is not a regular file")));
         }
         let modified = modified(&file);
         report.size = facts.len();
@@ -273,7 +273,7 @@ impl Push<'_> {
             }
             _ if self.continued => {
                 session.options.progress.note(&format!(
-                    "{} begins anew: what was there before was not of this file",
+                    "{}: starting again, because the partial file was not of this file",
                     one_line(&self.storage.remote)
                 ));
                 self.continued = false;

@@ -81,7 +81,7 @@ impl FromStr for Algorithm {
         Self::ALL
             .into_iter()
             .find(|algorithm| algorithm.name().eq_ignore_ascii_case(text.trim()))
-            .ok_or_else(|| format!("{text:?} is no hash that is known here"))
+            .ok_or_else(|| format!("{text:?} is not a hash algorithm that is known here"))
     }
 }
 

@@ -311,7 +311,7 @@ impl Config {
         match file.passive_ports {
             Some([first, last]) if first == 0 || first > last => {
                 return Err(format!(
-                    "passive_ports: [{first}, {last}] is no range of ports"
+                    "passive_ports: [{first}, {last}] is not a range of ports"
                 ));
             }
             Some([first, last]) => self.passive_ports = Some(first..=last),

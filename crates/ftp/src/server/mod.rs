@@ -125,7 +125,7 @@ impl Reload {
         let old = self.current();
         if config.listen != old.config.listen {
             let (stays, new) = (old.config.listen, config.listen);
-            tracing::warn!("listen stays {stays}; {new} takes a restart");
+            tracing::warn!("listen stays {stays}; {new} takes effect after a restart");
         }
         let config = Config {
             listen: old.config.listen,

@@ -61,7 +61,7 @@ impl Users {
             }
             let secret = Secret::read(&user.password).map_err(|error| {
                 invalid(format!(
-                    "user {}: the password is no hash ({error}); fairwind serve --hash-password makes one",
+                    "user {}: the password is not a hash ({error}); fairwind serve --hash-password makes one",
                     user.name
                 ))
             })?;
@@ -187,7 +187,7 @@ mod tests {
         config.users[0].password = "secret".into();
         let error = Users::open(&config, None).unwrap_err().to_string();
         assert!(
-            error.starts_with("user alice: the password is no hash"),
+            error.starts_with("user alice: the password is not a hash"),
             "{error}"
         );
     }

@@ -218,7 +218,7 @@ fn a_server_without_checksums_fails_where_they_are_required() {
     let error = get(server.address, "x", &here.path().join("x"), strict).unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("{} makes no checksums", server.address)
+        format!("{} computes no checksums", server.address)
     );
     assert_eq!(names(here.path()), Vec::<String>::new());
 }

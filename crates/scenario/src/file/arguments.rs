@@ -106,7 +106,7 @@ fn scheduler_names(link: &Link, findings: &mut Findings) {
             if self::port(port).is_none() {
                 let help =
                     "name the ports at the peer whose connections go first or have weight: 80";
-                findings.add(name.span, format!("`{port}` is no port"), help);
+                findings.add(name.span, format!("`{port}` is not a port"), help);
             } else if names[..index].iter().any(|n| n.value == *port) {
                 let message = format!("`{port}` is listed twice");
                 findings.add(name.span, message, "name each port once");
@@ -214,7 +214,7 @@ mod tests {
             rate(),
             set("scheduler={kind=\"priority\", order=[\"web\"]}"),
         ]);
-        assert!(text.contains("`web` is no port"), "{text}");
+        assert!(text.contains("`web` is not a port"), "{text}");
     }
 
     #[test]

@@ -138,7 +138,7 @@ fn all_series(task: &Task<'_>) -> Result<Vec<Series>, Error> {
             Error::input(format!("{error}\n  help: name it with --recorded FILE"))
         })?),
         None => task.tell(
-            "the recorded series `thesis_like` is no part of fairwind: without --recorded FILE the generated \
+            "the recorded series `thesis_like` is not part of fairwind: without --recorded FILE the generated \
              one runs alone",
         ),
     }

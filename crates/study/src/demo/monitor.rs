@@ -68,7 +68,7 @@ fn read(file: &Path) -> Result<Vec<Sample>, Error> {
         })
     };
     text.lines()
-        .map(|line| parse(line).ok_or_else(|| wrong(format!("{line:?} is no time and Mbit/s"))))
+        .map(|line| parse(line).ok_or_else(|| wrong(format!("{line:?} is not a time and Mbit/s"))))
         .collect()
 }
 

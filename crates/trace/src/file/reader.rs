@@ -88,7 +88,7 @@ pub fn series(path: &Path, name: &str) -> Result<Series, FileError> {
     let mut series = Series::new();
     each_group(path, name, |column, rows| {
         let ColumnReader::Int64ColumnReader(mut column) = column else {
-            return Err(ParquetError::General(format!("{name} is no integer")));
+            return Err(ParquetError::General(format!("{name} is not an integer")));
         };
         let (mut values, mut levels) = (Vec::new(), Vec::new());
         column.read_records(rows, Some(&mut levels), None, &mut values)?;
@@ -113,7 +113,7 @@ pub fn times(path: &Path) -> Result<Vec<f64>, FileError> {
     let mut times = Vec::new();
     each_group(path, TIME, |column, rows| {
         let ColumnReader::DoubleColumnReader(mut column) = column else {
-            return Err(ParquetError::General(format!("{TIME} is no double")));
+            return Err(ParquetError::General(format!("{TIME} is not a double")));
         };
         column.read_records(rows, None, None, &mut times)?;
         Ok(())

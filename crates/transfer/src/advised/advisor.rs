@@ -117,7 +117,7 @@ impl Advisor {
         let mut lost = self.lost.lock();
         if lost.is_none() {
             let is_logged = self.losses.has_warned(|| {
-                format!("no advice, transfers go on with the kernel's defaults: {reason}")
+                format!("no advice, transfers continue with the kernel's defaults: {reason}")
             });
             *lost = Some(Lost {
                 reason: reason.to_owned(),

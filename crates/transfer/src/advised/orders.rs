@@ -51,14 +51,18 @@ impl Orders {
         if let Some(name) = &control
             && !is_name(name)
         {
-            return Err(format!("{:?} is no name of a control", clean(name)));
+            return Err(format!(
+                "{:?} is not a name of a congestion control",
+                clean(name)
+            ));
         }
         // nocc may be named as the congestion control, whatever the mode says.
         let off =
             advice.mode == Mode::NoCongestionControl || control.as_deref().is_some_and(is_nocc);
         if off && control.is_none() {
             return Err(
-                "no congestion control is advised, but no control that stands for it".into(),
+                "congestion control is to be off, but the advice does not name what replaces it"
+                    .into(),
             );
         }
         Ok(Self {
@@ -222,11 +226,11 @@ pub(super) mod tests {
         );
         assert_eq!(
             refused(|advice| advice.congestion_control = Some("cubic\n; reboot".into())),
-            "\"cubic ; reboot\" is no name of a control"
+            "\"cubic ; reboot\" is not a name of a congestion control"
         );
         assert_eq!(
             refused(|advice| advice.mode = Mode::NoCongestionControl),
-            "no congestion control is advised, but no control that stands for it"
+            "congestion control is to be off, but the advice does not name what replaces it"
         );
     }
 

@@ -73,7 +73,7 @@ pub(super) enum ChannelError {
     #[error("the other end closed it")]
     Closed,
     /// The peer sent something other than this protocol.
-    #[error("{FAULTS} lines came that are no messages")]
+    #[error("{FAULTS} lines came that are not messages")]
     Garbage,
     /// The connection failed.
     #[error("{0}")]

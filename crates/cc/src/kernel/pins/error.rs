@@ -19,7 +19,9 @@ pub enum PinError {
     #[error(transparent)]
     Parameter(#[from] ParameterError),
     /// The kernel or the BPF file system does not accept the name.
-    #[error("`{name}` is no name for a pinned control: 1 to 15 letters, digits or `_`")]
+    #[error(
+        "`{name}` is not a name for a pinned congestion control: 1 to 15 letters, digits or `_`"
+    )]
     BadName {
         /// The requested name.
         name: String,

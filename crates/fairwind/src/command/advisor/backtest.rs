@@ -21,7 +21,7 @@ use crate::table::Table;
 ///
 /// Forecasts each sample of the second half an hour ahead, from what was known then, and follows the
 /// advice against the threshold: calls per hour, calls that changed nothing, and the share of time in
-/// the wrong state. Beside the models stand forecasts that any model has to beat: the last value, and
+/// the wrong mode. The table also has forecasts that any model has to beat: the last value, and
 /// those of the same time yesterday and a week ago.
 #[derive(Args)]
 #[command(after_help = "\
@@ -36,7 +36,7 @@ pub(crate) struct Backtest {
     /// Path of the advisor whose history is judged, with its settings; not with FILE
     #[arg(long, value_name = "NAME")]
     path: Option<String>,
-    /// Threshold, Mbit/s; without one, calls/h, redundant and wrong state stay empty [default: the path's; none
+    /// Threshold, Mbit/s; without one, calls/h, redundant and wrong mode stay empty [default: the path's; none
     /// for a recording]
     #[arg(long, value_name = "MBPS")]
     threshold: Option<f64>,
@@ -195,7 +195,7 @@ fn text(judged: &[Judged], ahead_minutes: u32) -> String {
 fn table(judged: &[Judged]) -> Table {
     let mut table = Table::new(
         "hop | model | >judged | >error Mbit/s | >in interval | >width Mbit/s | \
-             >calls/h | >redundant | >wrong state",
+             >calls/h | >redundant | >wrong mode",
     );
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let reports = judged

@@ -13,8 +13,8 @@ use crate::table::Table;
 /// List the hops of a path, and remove those that should not be there
 ///
 /// Hops are declared with the path (fairwind advisor paths add NAME HOST --hop HOP). On a path without
-/// declared hops every hop decides of which tests are reported, until it has been silent for 12 times
-/// the usual time between its tests. Works in the state directory; a running advisor sees changes within
+/// declared hops, every hop with samples decides, until it has been silent for 12 times the usual time
+/// between them. Works in the state directory; a running advisor sees changes within
 /// two seconds.
 #[derive(Subcommand)]
 pub(crate) enum Hops {

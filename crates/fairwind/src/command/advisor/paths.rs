@@ -33,7 +33,7 @@ pub(crate) struct List {
     json: bool,
 }
 
-/// Declare a path, or declare it anew; its history stays
+/// Declare a path, or replace its declaration; its history stays
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -143,7 +143,7 @@ impl Add {
         let name = config.name.clone();
         let local = self.state.open(Clock::System)?;
         let new = local.put_path(config)?;
-        let what = if new { "declared" } else { "declared anew" };
+        let what = if new { "declared" } else { "declared again" };
         Ok(output::line(&format!("{name} is {what}"))?)
     }
 }

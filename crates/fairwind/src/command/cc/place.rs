@@ -43,7 +43,7 @@ impl Place {
         native::find(name).ok_or_else(|| {
             let known: Vec<_> = native::all().iter().map(|control| control.name()).collect();
             Failure::input(format!(
-                "there is no control `{name}`; there are {}",
+                "there is no congestion control `{name}`; there are {}",
                 known.join(", ")
             ))
         })

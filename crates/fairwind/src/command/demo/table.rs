@@ -9,7 +9,7 @@ use crate::table::Table;
 pub(crate) fn text(outcomes: &Outcomes) -> String {
     let mut table = Table::new(
         "transfer | >Mbit/s | >took s | >others lost % | >others lost MB | \
-             >sent again | >changes | checksum",
+             >retransmits | >changes | checksum",
     );
     let dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in rows(outcomes) {

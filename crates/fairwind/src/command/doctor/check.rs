@@ -184,8 +184,8 @@ pub(crate) fn tun(facts: &Facts) -> Finding {
 /// Checks that a program runs in a host of the lab.
 pub(crate) fn lab_trial(facts: &Facts) -> Finding {
     match &facts.lab_refused {
-        None => Finding::fine("a trial", "nothing refused"),
-        Some(refused) => Finding::missing("a trial", refused, "fairwind sim run"),
+        None => Finding::fine("trial run", "works"),
+        Some(refused) => Finding::missing("trial run", refused, "fairwind sim run"),
     }
 }
 
@@ -233,7 +233,7 @@ pub(crate) fn nocc_loaded(facts: &Facts) -> Finding {
 
 /// Checks that this process may use nocc.
 pub(crate) fn nocc_allowed(facts: &Facts) -> Finding {
-    let what = "may take it";
+    let what = "may be chosen";
     let setting = "net.ipv4.tcp_allowed_congestion_control";
     if facts.has(NET_ADMIN) {
         return Finding::fine(what, "CAP_NET_ADMIN");
@@ -248,7 +248,7 @@ pub(crate) fn nocc_allowed(facts: &Facts) -> Finding {
 /// Checks that the default port of FTP can be opened.
 pub(crate) fn port_21(facts: &Facts) -> Finding {
     let first = facts.first_port;
-    Finding::fine("port 21", "can be had").or_limited(
+    Finding::fine("port 21", "may be opened").or_limited(
         facts.has(NET_BIND_SERVICE) || first <= 21,
         format!("ports below {first} are for CAP_NET_BIND_SERVICE"),
         "sysctl -w net.ipv4.ip_unprivileged_port_start=21",

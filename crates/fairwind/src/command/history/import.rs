@@ -16,9 +16,10 @@ use crate::{output, shell};
 
 /// Add a recording to the history of a path
 ///
-/// A CSV file with a header, packed by gzip or not. A column time (Unix seconds or milliseconds, or
-/// RFC 3339), and available_mbps; or used_mbps and the capacity; or octets, a router's counter in order
-/// of time, and the capacity. The recording may be older than what is there; samples of times that are there already are refused and counted.
+/// A CSV file with a header, plain or compressed by gzip. A column time (Unix seconds or milliseconds,
+/// or RFC 3339), and available_mbps; or used_mbps and the capacity; or octets, a router's counter in
+/// order of time, and the capacity. It may be older than the history; samples at times that the history
+/// already has are refused and counted.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -65,7 +66,7 @@ impl Import {
         let mut text = summary(&answer);
         if recording.resets > 0 {
             let resets = recording.resets;
-            text += &format!("\n{resets} intervals in which the counter began anew");
+            text += &format!("\n{resets} intervals in which the counter was reset");
         }
         output::line(&text)?;
         tell_if_no_host_leads_to(&path, self.state.folder());
@@ -94,11 +95,11 @@ pub(crate) fn summary(answer: &SamplesAnswer) -> String {
     let refused = &answer.refused;
     let mut text = format!("{} samples imported", answer.accepted);
     for (number, why) in [
-        (refused.duplicate, "of times that are there already"),
+        (refused.duplicate, "at times that the history already has"),
         (refused.out_of_order, "before 1970"),
         (refused.future, "of the future"),
         (refused.negative, "below 0"),
-        (refused.not_a_number, "that are no numbers"),
+        (refused.not_a_number, "that are not numbers"),
     ] {
         if number > 0 {
             text += &format!("\n{number} refused: {why}");

@@ -20,14 +20,13 @@ use crate::words::one_of;
 
 /// Run a command behind an emulated path
 ///
-/// The command runs in a host of its own, a network namespace whose only way out is the path. At the
-/// other end is a second host, the peer, in which what --server names runs; with --host it is this
-/// machine itself. {peer} in the command stands for the address of the other end, and FAIRWIND_PEER
-/// holds it; FAIRWIND_HOST holds the command's own. Without a command there is a shell. The exit code
-/// is the command's.
+/// The command runs in a host of its own, a network namespace whose only way out is the path. The
+/// other end is a second host, the peer, which runs the command of --server; with --host it is this
+/// machine. {peer} in the command stands for the address of the other end, and FAIRWIND_PEER holds it;
+/// FAIRWIND_HOST holds the command's own. Without a command there is a shell. The exit code is the
+/// command's.
 ///
-/// Needs root. When the command ends, or this process in any way, nothing is left of the hosts and
-/// their programs.
+/// Needs root. However it ends, nothing is left of the hosts and their programs.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -42,8 +41,9 @@ Examples:
 
 With --host:
   Services that listen on all addresses of this machine are reached at {peer}: 10.77.0.2, or
-  10.77.N.2 beside others. What is beyond this machine is reached if it forwards and masquerades, which
-  fairwind never sets. To set it, and to undo it (the first, only if it was 0 before):
+  10.77.N.2 beside others. The command reaches hosts beyond this machine only if the machine forwards
+  and masquerades; fairwind never changes that. To set it, then to undo it (the last line only if it was
+  0 before):
     sysctl -w net.ipv4.ip_forward=1
     iptables -t nat -A POSTROUTING -s 10.77.0.0/16 ! -o fw+ -j MASQUERADE
     iptables -t nat -D POSTROUTING -s 10.77.0.0/16 ! -o fw+ -j MASQUERADE
@@ -55,7 +55,7 @@ pub(crate) struct Exec {
     /// loaded for this run [default: the machine's]
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
-    /// Set a parameter of that congestion control, which then is that of `fairwind cc list`; repeatable
+    /// Set a parameter of that congestion control, which is then fairwind's own; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = value::assignment)]
     #[arg(requires = "congestion_control")]
     parameter: Vec<(String, String)>,

@@ -12,15 +12,14 @@ use crate::words::one_of;
 /// Run an experiment file on this machine's kernel and write a result folder
 #[derive(Args)]
 #[command(after_help = "\
-The same files as for `sim run`, in real time, on the TCP of the running kernel: hosts are network
-namespaces, links are emulated, and the result has the same form. Seeds run one after the other. A run
-that fails or is interrupted leaves what it measured until then, marked incomplete.
+Runs the files of `sim run` in real time on the running kernel's TCP: hosts are network namespaces,
+links are emulated, and the result has the same form. Seeds run one after the other. A run that fails
+or is interrupted leaves what it measured until then, marked incomplete.
 
-A congestion control named as one of the kernel's is the kernel's; one with parameters, or that the
-kernel has not, is that of `fairwind cc list`, loaded for the run and gone afterwards.
+A congestion control that the kernel has is the kernel's. With parameters, or if the kernel lacks it,
+it is fairwind's own, loaded for the run and removed afterwards.
 
-Needs root. When the run ends, or this process in any way, nothing is left of the hosts and their
-programs.
+Needs root. However it ends, nothing is left of the hosts and their programs.
 
 Examples:
   fairwind lab run experiment.toml

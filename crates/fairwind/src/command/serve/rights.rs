@@ -118,21 +118,21 @@ impl Chosen {
         if config.run_as != self.run_as {
             let name = |user: &Option<String>| user.clone().unwrap_or_else(|| "not set".into());
             let (stays, new) = (name(&self.run_as), name(&config.run_as));
-            tracing::warn!("run_as: {stays} stays; {new} takes a restart");
+            tracing::warn!("run_as: {stays} stays; {new} takes effect after a restart");
         }
         let missing = capabilities(config) & self.given_up;
         if missing.contains(CapabilitySet::NET_BIND_SERVICE) {
             let first = first_free_port();
-            tracing::warn!("passive_ports: ports below {first} take a restart");
+            tracing::warn!("passive_ports: ports below {first} take effect after a restart");
         }
         if missing.contains(CapabilitySet::NET_ADMIN) {
             tracing::warn!(
-                "buffer, advisor, drs: what every program may set is as far as they go; more takes a restart"
+                "buffer, advisor, drs: only what every program may set takes effect; more needs a restart"
             );
         }
         if config.advisor.is_some() && !self.finds_hosts {
             tracing::warn!(
-                "advisor: to find its host by name, and its certificate, takes a restart"
+                "advisor: to find its host by name, and its certificate, needs a restart"
             );
         }
     }

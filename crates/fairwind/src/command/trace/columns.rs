@@ -44,9 +44,9 @@ pub(crate) fn variable(name: &str) -> Result<&'static Instrument, String> {
         let names = INSTRUMENTS.iter().map(|instrument| instrument.name);
         match suggestion(name, names) {
             known if known.starts_with("known") => {
-                format!("`{name}` is no instrument; docs/reference/instruments.md lists them")
+                format!("`{name}` is not an instrument; docs/reference/instruments.md lists them")
             }
-            meant => format!("`{name}` is no instrument; {meant}"),
+            meant => format!("`{name}` is not an instrument; {meant}"),
         }
     })
 }

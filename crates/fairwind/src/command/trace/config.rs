@@ -276,7 +276,7 @@ mod tests {
     fn what_is_wrong_is_shown_with_its_line_and_what_would_be_right() {
         assert_eq!(
             wrong("out = \"t\"\nvariables = [\"CurCwnd\", \"SmoothRTT\"]\n"),
-            "trace.toml:2:25: `SmoothRTT` is no instrument\n  \
+            "trace.toml:2:25: `SmoothRTT` is not an instrument\n  \
              2 | variables = [\"CurCwnd\", \"SmoothRTT\"]\n    \
                |                         ^^^^^^^^^^^\n  \
              help: did you mean `SmoothedRTT`?"

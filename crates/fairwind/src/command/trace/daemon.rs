@@ -18,10 +18,10 @@ use super::unseen;
 use crate::failure::Failure;
 use crate::output;
 
-/// Trace as a file says, until SIGTERM
+/// Trace the connections that a file describes, until SIGTERM
 ///
-/// Follows every connection that matches from its first packet to its last and writes one file a
-/// connection, each run into a folder of its own with its time as name. SIGTERM or Ctrl-C ends it;
+/// Follows every connection that matches from its first packet to its last and writes one file per
+/// connection. Each run has a folder of its own, named after its time. SIGTERM or Ctrl-C ends it;
 /// all files are then complete. SIGHUP reads the file again and continues in a new folder; if the file
 /// is wrong, the daemon says so and changes nothing.
 #[derive(Args)]
@@ -38,7 +38,7 @@ Example of a file:
 pub(crate) struct Daemon {
     /// File that says what to trace (TOML)
     file: PathBuf,
-    /// Only say whether the file is right
+    /// Only check the file
     #[arg(long)]
     check: bool,
 }
@@ -56,7 +56,7 @@ impl Daemon {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let config = config::load(&self.file)?;
         if self.check {
-            return Ok(output::line(&format!("{}: right", self.file.display()))?);
+            return Ok(output::line(&format!("{}: valid", self.file.display()))?);
         }
         let (stop, reload) = (set_by(&[SIGTERM, SIGINT])?, set_by(&[SIGHUP])?);
         let mut run = Run::begin(&config)?;

@@ -49,7 +49,7 @@ pub(crate) fn namespace(text: &str) -> Result<u32, String> {
     // All namespaces are files of one file system.
     match u32::try_from(file.ino()) {
         Ok(inode) if file.dev() == own.dev() => Ok(inode),
-        _ => Err(format!("{text} is no network namespace")),
+        _ => Err(format!("{text} is not a network namespace")),
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn cgroup(text: &str) -> Result<u64, String> {
     if Path::new(text).join("cgroup.procs").exists() {
         Ok(folder.ino())
     } else {
-        Err(format!("{text} is no control group"))
+        Err(format!("{text} is not a control group"))
     }
 }
 
@@ -78,13 +78,16 @@ mod tests {
         assert_eq!(namespace("4026531840"), Ok(4_026_531_840));
         assert_eq!(
             namespace("/dev/null"),
-            Err("/dev/null is no network namespace".to_owned())
+            Err("/dev/null is not a network namespace".to_owned())
         );
     }
 
     #[test]
     fn a_folder_that_is_no_control_group_is_refused() {
-        assert_eq!(cgroup("/dev"), Err("/dev is no control group".to_owned()));
+        assert_eq!(
+            cgroup("/dev"),
+            Err("/dev is not a control group".to_owned())
+        );
         assert!(
             cgroup("/nowhere")
                 .unwrap_err()

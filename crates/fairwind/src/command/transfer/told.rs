@@ -45,7 +45,7 @@ fn of_file(file: &FileReport) -> String {
     }
     let checksum = match &file.checksum {
         Verification::Verified(checksum) => format!("{} verified", checksum.algorithm),
-        Verification::NotOffered => "not verified: the server makes no checksums".into(),
+        Verification::NotOffered => "not verified: the server computes no checksums".into(),
         Verification::Refused { reply } => format!("not verified: the server said {reply}"),
         Verification::Off => "not verified, as asked".into(),
     };

@@ -166,7 +166,7 @@ fn command_line(node: &Node, findings: &mut Findings) -> Option<String> {
     let text = decode::text(node, findings)?;
     if text.trim().is_empty() || text.contains('\0') {
         let help = "write what a shell would run, such as \"iperf3 -c {to}\"";
-        return findings.refuse(node.span, format!("{text:?} is no command"), help);
+        return findings.refuse(node.span, format!("{text:?} is not a command"), help);
     }
     Some(text)
 }

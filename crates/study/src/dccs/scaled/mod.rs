@@ -133,7 +133,7 @@ impl Small<'_> {
                 Engine::Lab => self.perform(test)?,
             };
             self.task.tell(&format!(
-                "{}: {:.2} Mbit/s, others {:.2}, told {:?}, {} sent again",
+                "{}: {:.2} Mbit/s, others {:.2}, told {:?}, {} retransmits",
                 test.name, moved.mbps, moved.others_mbps, moved.inputs, moved.retransmits
             ));
             Ok(moved)
