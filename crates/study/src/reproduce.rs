@@ -250,6 +250,9 @@ fn as_on_page(request: &Request, task: &Task<'_>, section: &Section) -> String {
     let is_row = |line: &&str| line.starts_with('|');
     // The first two are heads and rule.
     let rows: Vec<&str> = section.markdown.lines().filter(is_row).skip(2).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
     let there: Vec<&str> = part.lines().filter(is_row).collect();
     // A table with a column for each engine may have more of them there.
     let is_there = |row: &&&str| there.iter().any(|other| other.starts_with(**row));

@@ -4,6 +4,7 @@
 
 mod bench;
 mod case;
+mod figures;
 mod following;
 mod relation;
 mod scaled;
@@ -38,15 +39,11 @@ pub(crate) fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let thesis: Thesis = task.plan.data()?;
     let (table_1, relation) = tables::table_1(&thesis, observed(task, "2005")?);
     let cases: Vec<Case> = task.runs.iter().map(Case::of).collect();
-    let sections = if task.engines == Engines::Sim {
-        simulated(task, &thesis, &cases, table_1, relation)?
+    if task.engines == Engines::Sim {
+        simulated(task, &thesis, &cases, table_1, relation)
     } else {
-        in_lab(task, &thesis, &cases, relation)?
-    };
-    Ok(Made {
-        sections,
-        ..Made::default()
-    })
+        in_lab(task, &thesis, &cases, relation)
+    }
 }
 
 /// The throughputs of Table 1 with this stack, at delays of 25 and 50 ms, Mbit/s.
@@ -68,14 +65,14 @@ fn observed(task: &Task<'_>, stack: &str) -> Result<[[f64; 4]; 2], Error> {
     }
 }
 
-/// The tables of transfers of the thesis' size.
+/// The tables and figures of transfers of the thesis' size.
 fn simulated(
     task: &Task<'_>,
     thesis: &Thesis,
     cases: &[Case],
     table_1: Section,
     relation: Relation,
-) -> Result<Vec<Section>, Error> {
+) -> Result<Made, Error> {
     let bench = Bench {
         experiments: task.plan.folder.clone(),
         results: task.out.to_owned(),
@@ -96,19 +93,26 @@ fn simulated(
             alone: [Some(background_alone), None],
         });
     let all = &results.collect::<Vec<_>>();
+    let tables = Tables { thesis, all };
     let mut sections = vec![table_1];
-    sections.extend(Tables { thesis, all }.whole());
+    sections.extend(tables.whole());
+    let (links, figures) = figures::draw(&tables, &task.plan.name, "");
+    sections.extend(links);
     sections.push(page::made("run"));
-    Ok(sections)
+    Ok(Made {
+        sections,
+        figures,
+        ..Made::default()
+    })
 }
 
-/// The tables of the scaled-down tests.
+/// The tables and figures of the scaled-down tests.
 fn in_lab(
     task: &Task<'_>,
     thesis: &Thesis,
     cases: &[Case],
     relation: Relation,
-) -> Result<Vec<Section>, Error> {
+) -> Result<Made, Error> {
     let relation_here = tables::fit(observed(task, "linux")?);
     let missing = missing();
     if task.options.policy != Policy::Nothing && !missing.is_empty() {
@@ -126,9 +130,16 @@ fn in_lab(
         levels: &thesis.level,
     };
     let all = &small.run_all(cases)?;
-    let mut sections = scaled::tables::all(&Tables { thesis, all }, relation_here);
+    let tables = Tables { thesis, all };
+    let mut sections = scaled::tables::all(&tables, relation_here);
+    let (links, figures) = figures::draw(&tables, &task.plan.name, " lab");
+    sections.extend(links);
     sections.push(page::made("lab run"));
-    Ok(sections)
+    Ok(Made {
+        sections,
+        figures,
+        ..Made::default()
+    })
 }
 
 fn all_series(task: &Task<'_>) -> Result<Vec<Series>, Error> {

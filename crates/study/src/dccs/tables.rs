@@ -11,7 +11,7 @@ use crate::table::Table;
 /// The ways of most tables, in the order of [`Results::ways`].
 const WAYS: [Way; 3] = [Way::Standard, Way::Nocc, Way::Advised(HISTORY_SETS[0])];
 /// The order of these in the thesis' tables of background connections.
-const BESIDE_OTHERS: [usize; 3] = [0, 2, 1];
+pub(crate) const BESIDE_OTHERS: [usize; 3] = [0, 2, 1];
 
 /// The result of a transfer.
 #[derive(Clone, Debug, PartialEq)]
@@ -319,7 +319,7 @@ pub(crate) fn pair(ftp: f64, others: f64, alone: Option<f64>) -> [String; 2] {
     ]
 }
 
-fn gain([standard, _, advised]: [&Transfer; 3]) -> f64 {
+pub(crate) fn gain([standard, _, advised]: [&Transfer; 3]) -> f64 {
     100.0 * (advised.mbps / standard.mbps - 1.0)
 }
 
@@ -345,7 +345,7 @@ fn clock(seconds: f64) -> String {
 }
 
 /// The mean; NaN without values.
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let values: Vec<f64> = values.collect();
     values.iter().sum::<f64>() / values.len() as f64
 }
