@@ -48,7 +48,8 @@ fn without_a_name_all_tables_and_figures_are_listed_with_their_states() {
     assert!(state("web100:figure-4.1").ends_with("made, by web100-dummynet (sim, both)"));
     assert!(state("drsftp:figure-8").ends_with("numbers only, by drsftp (lab)"));
     assert!(state("imtcp:figure-7").ends_with("to be built: needs ImTCP-bg, TCP Nice and TCP-LP"));
-    assert!(state("enable:figure-9").contains("not made: "));
+    assert!(state("enable:figure-9").ends_with("made, by dccs (sim)"));
+    assert!(state("drsftp:figure-1").contains("not made: "));
     assert!(state("validation").contains("both, sim, lab"));
 }
 
@@ -161,6 +162,30 @@ fn a_figure_of_the_simulator_comes_out_as_recorded_and_is_kept() {
         "{quick}"
     );
     assert!(!quick.contains("| 2.30 ± 0.14 |"), "{quick}");
+}
+
+#[test]
+fn figures_over_the_times_of_day_have_a_panel_for_the_thesis_and_for_our_series() {
+    let folder = TempDir::new().unwrap();
+    for (figure, expected) in [
+        (
+            "17",
+            ["beside standard FTP", ">thesis<", ">generated<", ">21:10<"],
+        ),
+        ("9", ["available", "threshold", ">generated<", "Time (min)"]),
+    ] {
+        let name = format!("enable:figure-{figure}");
+        let said = out(&reproduce(
+            folder.path(),
+            &[&name, "--scale", "0.002", "--out", "results"],
+        ));
+        let file = format!("results/figures/figure-{figure}.svg");
+        assert!(said.contains(&format!("\n  {file}\n")), "{said}");
+        let svg = fs::read_to_string(folder.path().join(file)).unwrap();
+        for text in expected {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
+    }
 }
 
 #[test]

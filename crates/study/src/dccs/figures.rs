@@ -1,16 +1,24 @@
-//! The thesis' Figures 8, 10, 12, 14, 15, 17, 19 and 20, each with a panel for the thesis and one for each of our
-//! series or engines.
+//! The thesis' figures, each with a panel for the thesis and one for each of our series or engines; of Figures 9, 11
+//! and 13, whose series is not published, only ours.
 
-use fairwind_report::plot::chart::{Across, Chart, Curve, Panel};
+use std::time::Duration;
+
+use fairwind_advice::Mode;
+use fairwind_report::plot::chart::{Across, Chart, Curve, Panel, Style};
 use fairwind_result::series::decimate::Point;
 
-use super::case::{Case, LEVELS, TIMES};
+use super::case::{Case, HISTORY_SETS, LEVELS, TIMES, Way};
+use super::following;
 use super::relation::Losses;
+use super::series::{Series, available};
 use super::tables::{BESIDE_OTHERS, Results, Tables, Transfer, gain, mean};
+use crate::Error;
 use crate::page::{Figure, Section, figures_of};
 
 const BY_TIME: &str = "Time of day";
 const BY_WAY: &str = "Way";
+/// Index of 14:25 in [`TIMES`].
+const AFTERNOON: usize = 3;
 /// The ways, in the order of [`Results::ways`].
 const WAYS: [&str; 3] = ["standard", "without congestion control", "advised"];
 
@@ -27,24 +35,31 @@ struct Drawing<'a> {
     ours: &'a dyn Fn(&Results, usize) -> Option<[f64; 3]>,
 }
 
-/// Draws the figures that have results. The names of their parts of the page and of their files end in `suffix`.
-pub(crate) fn draw(tables: &Tables<'_>, plan: &str, suffix: &str) -> (Vec<Section>, Vec<Figure>) {
-    let (mut sections, mut figures) = (Vec::new(), Vec::new());
-    let mut add = |drawing: &Drawing<'_>| {
-        let Some(chart) = drawing.chart(tables) else {
-            return;
-        };
-        let name = format!("figure {}{suffix}", drawing.number);
+/// Figures, and the parts of the page that show them.
+#[derive(Default)]
+pub(crate) struct Drawn {
+    pub sections: Vec<Section>,
+    pub figures: Vec<Figure>,
+}
+
+impl Drawn {
+    /// `name` is that of its part of the page.
+    fn add(&mut self, name: &str, plan: &str, chart: &Chart) {
         let file = name.replace(' ', "-") + ".svg";
-        let link = format!(
-            "![{}]({}/{file})\n*Figure {}*\n",
-            chart.title,
-            figures_of(plan),
-            drawing.number
-        );
-        sections.push(Section::text(name, link));
+        let link = format!("![{}]({}/{file})\n", chart.title, figures_of(plan));
+        self.sections.push(Section::text(name, link));
         let svg = chart.svg();
-        figures.push(Figure { file, svg });
+        self.figures.push(Figure { file, svg });
+    }
+}
+
+/// Draws the figures that have results. The names of their parts of the page end in `suffix`.
+pub(crate) fn draw(tables: &Tables<'_>, plan: &str, suffix: &str) -> Drawn {
+    let mut drawn = Drawn::default();
+    let mut add = |drawing: &Drawing<'_>| {
+        if let Some(chart) = drawing.chart(tables) {
+            drawn.add(&format!("figure {}{suffix}", drawing.number), plan, &chart);
+        }
     };
     let thesis = tables.thesis;
     let by_way = |ways: [&Transfer; 3], value: &dyn Fn(&Transfer) -> Option<f64>| {
@@ -109,13 +124,13 @@ pub(crate) fn draw(tables: &Tables<'_>, plan: &str, suffix: &str) -> (Vec<Sectio
         },
     };
     add(&gains);
-    let beside = WAYS.map(|way| format!("beside {way} FTP"));
-    let one = |time: usize| BESIDE_OTHERS.map(|way| thesis.one_background[time][way].1);
-    let first = |time: usize| BESIDE_OTHERS.map(|way| thesis.two_background[time][way].1);
-    let second = |time: usize| BESIDE_OTHERS.map(|way| thesis.two_background[time][way].2);
-    let of_thesis: [(u32, usize, usize, &dyn Fn(usize) -> [f64; 3]); 3] =
-        [(17, 1, 0, &one), (19, 2, 0, &first), (20, 2, 1, &second)];
-    for (number, others, other, of_thesis) in of_thesis {
+    let beside = [
+        "beside standard FTP",
+        "beside FTP without congestion control",
+        "beside advised FTP",
+    ]
+    .map(str::to_owned);
+    for (number, others, other) in [(17, 1, 0), (19, 2, 0), (20, 2, 1)] {
         let background = Drawing {
             number,
             title: match others {
@@ -125,7 +140,13 @@ pub(crate) fn draw(tables: &Tables<'_>, plan: &str, suffix: &str) -> (Vec<Sectio
             unit: "Mbit/s",
             across: (BY_TIME, &TIMES),
             curves: beside.clone(),
-            thesis: of_thesis,
+            thesis: &|time| {
+                BESIDE_OTHERS.map(|way| match (others, other) {
+                    (1, _) => thesis.one_background[time][way].1,
+                    (_, 0) => thesis.two_background[time][way].1,
+                    _ => thesis.two_background[time][way].2,
+                })
+            },
             ours: &|results, time| {
                 let ways = results.ways(Case::at(others, 0, time, Losses::Rounded))?;
                 // The lab measures two together.
@@ -138,7 +159,88 @@ pub(crate) fn draw(tables: &Tables<'_>, plan: &str, suffix: &str) -> (Vec<Sectio
         };
         add(&background);
     }
-    (sections, figures)
+    drawn
+}
+
+/// Draws Figures 9, 11 and 13 over our series: what is available while the advised transfer of 14:25 runs, shaded
+/// where the answers have switched congestion control off.
+pub(crate) fn answers(tables: &Tables<'_>, all: &[Series], plan: &str) -> Result<Drawn, Error> {
+    let mut drawn = Drawn::default();
+    let set = HISTORY_SETS[0];
+    for (level, number) in [9, 11, 13].into_iter().enumerate() {
+        let of_level = &tables.thesis.level[level];
+        let case = Case {
+            way: Way::Advised(set),
+            ..Case::at(0, level, AFTERNOON, Losses::Rounded)
+        };
+        let mut panels = Vec::new();
+        let mut longest_min: f64 = 0.0;
+        for (series, results) in all.iter().zip(tables.all) {
+            let Some(transfer) = results.find(case) else {
+                continue;
+            };
+            let (start, took) = (
+                series.start(AFTERNOON)?,
+                Duration::from_secs_f64(transfer.seconds),
+            );
+            let samples = series.with_less(of_level.less_mbps)?;
+            let settings = following::settings(of_level.threshold_mbps, set);
+            let inputs = following::inputs(&samples, &settings, start, took);
+            let took_min = minutes(took);
+            longest_min = longest_min.max(took_min);
+            let until = inputs.iter().skip(1).map(|input| minutes(input.after));
+            let ends = inputs.iter().zip(until.chain([took_min]));
+            let off = ends.filter(|(input, _)| input.mode == Mode::NoCongestionControl);
+            let point = |time_s: f64, value: f64| Point { time_s, value };
+            let mut found: Vec<Point> = available(&samples, start, took)
+                .iter()
+                .map(|recorded| point(minutes(recorded.after), recorded.mbps))
+                .collect();
+            found.extend(found.last().map(|last| point(took_min, last.value)));
+            let threshold = of_level.threshold_mbps;
+            panels.push(Panel {
+                name: series.name.to_owned(),
+                unit: "Mbit/s",
+                spans: off
+                    .map(|(input, end)| (1, minutes(input.after), end))
+                    .collect(),
+                curves: vec![
+                    Curve {
+                        name: "available".to_owned(),
+                        colour: Some(0),
+                        style: Style::Steps,
+                        points: found,
+                    },
+                    Curve {
+                        name: "threshold".to_owned(),
+                        style: Style::Threshold,
+                        points: vec![point(0.0, threshold), point(took_min, threshold)],
+                        ..Curve::default()
+                    },
+                ],
+                ..Panel::default()
+            });
+        }
+        if panels.is_empty() {
+            continue;
+        }
+        let chart = Chart {
+            title: format!(
+                "Available bandwidth and answers, at least {} % used",
+                LEVELS[level]
+            ),
+            what: "During the advised transfer of 14:25; shaded: without congestion control"
+                .to_owned(),
+            across: Across::linear("Time (min)", longest_min),
+            panels,
+        };
+        drawn.add(&format!("figure {number}"), plan, &chart);
+    }
+    Ok(drawn)
+}
+
+fn minutes(time: Duration) -> f64 {
+    time.as_secs_f64() / 60.0
 }
 
 impl Drawing<'_> {
@@ -165,7 +267,7 @@ impl Drawing<'_> {
         };
         (panels.len() > 1).then(|| Chart {
             title: self.title.clone(),
-            what: format!("{}, in the thesis and here", self.unit),
+            what: "In the thesis and here".to_owned(),
             across,
             panels,
         })

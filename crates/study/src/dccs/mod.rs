@@ -82,9 +82,9 @@ fn simulated(
         levels: &thesis.level,
     };
     let background_alone = bench.background_alone()?;
-    let all = all_series(task)?;
-    let transfers = transfers(task, &bench, &all, cases)?;
-    let results = all
+    let all_series = all_series(task)?;
+    let transfers = transfers(task, &bench, &all_series, cases)?;
+    let results = all_series
         .iter()
         .zip(transfers)
         .map(|(series, transfers)| Results {
@@ -96,12 +96,14 @@ fn simulated(
     let tables = Tables { thesis, all };
     let mut sections = vec![table_1];
     sections.extend(tables.whole());
-    let (links, figures) = figures::draw(&tables, &task.plan.name, "");
-    sections.extend(links);
+    let mut drawn = figures::draw(&tables, &task.plan.name, "");
+    let answers = figures::answers(&tables, &all_series, &task.plan.name)?;
+    drawn.figures.extend(answers.figures);
+    sections.extend(drawn.sections.into_iter().chain(answers.sections));
     sections.push(page::made("run"));
     Ok(Made {
         sections,
-        figures,
+        figures: drawn.figures,
         ..Made::default()
     })
 }
@@ -132,12 +134,12 @@ fn in_lab(
     let all = &small.run_all(cases)?;
     let tables = Tables { thesis, all };
     let mut sections = scaled::tables::all(&tables, relation_here);
-    let (links, figures) = figures::draw(&tables, &task.plan.name, " lab");
-    sections.extend(links);
+    let drawn = figures::draw(&tables, &task.plan.name, " lab");
+    sections.extend(drawn.sections);
     sections.push(page::made("lab run"));
     Ok(Made {
         sections,
-        figures,
+        figures: drawn.figures,
         ..Made::default()
     })
 }

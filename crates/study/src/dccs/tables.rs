@@ -37,7 +37,7 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    fn find(&self, case: Case) -> Option<&Transfer> {
+    pub(crate) fn find(&self, case: Case) -> Option<&Transfer> {
         self.transfers.iter().find(|transfer| transfer.case == case)
     }
 
