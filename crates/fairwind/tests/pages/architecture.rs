@@ -83,19 +83,3 @@ fn a_crate_uses_only_crates_of_lower_rows_of_the_drawing() {
         }
     }
 }
-
-#[test]
-fn the_files_that_it_names_exist() {
-    let text = contributing();
-    let is_file = |word: &&str| {
-        let folders = ["cc/", "crates/", "docs/", "experiments/", "scripts/"];
-        folders.iter().any(|folder| word.starts_with(folder))
-            && !word.contains(['*', ' '])
-            && !["NAME", "PAGE"].iter().any(|name| word.contains(name))
-    };
-    let missing: Vec<&str> = words(&text)
-        .filter(is_file)
-        .filter(|word| !root().join(word).exists())
-        .collect();
-    assert!(missing.is_empty(), "{missing:?}");
-}

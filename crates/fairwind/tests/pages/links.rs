@@ -98,6 +98,10 @@ fn broken(page: &Path, link: &str) -> Option<String> {
     if !target.exists() {
         return Some(format!("{link}: there is no {}", target.display()));
     }
+    let docs = root().join("docs");
+    if page.starts_with(&docs) && !target.starts_with(&docs) {
+        return Some(format!("{link}: leaves the book; name the file instead"));
+    }
     let is_page = target.extension().is_some_and(|kind| kind == "md");
     if anchor.is_empty() || !is_page {
         return None;
@@ -115,6 +119,28 @@ fn every_link_leads_somewhere() {
             .into_iter()
             .filter_map(|link| broken(&page, &link));
         wrong.extend(broken.map(|why| format!("{}: {why}", page.display())));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The files of the repository that a page names in code, other than patterns and the one that the tutorial makes.
+fn named_files(text: &str) -> impl Iterator<Item = &str> {
+    let folders = ["crates/", "cc/", "docs/", "experiments/", "scripts/"];
+    let words = text.split('`').skip(1).step_by(2);
+    words.filter(move |word| {
+        let is_pattern =
+            word.contains(|c: char| c.is_whitespace() || c.is_uppercase() || "*<{".contains(c));
+        folders.iter().any(|folder| word.starts_with(folder)) && !is_pattern && *word != "cc/aimd.c"
+    })
+}
+
+#[test]
+fn every_file_that_a_page_names_is_there() {
+    let mut wrong = Vec::new();
+    for page in all_pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        let missing = named_files(&text).filter(|file| !root().join(file).exists());
+        wrong.extend(missing.map(|file| format!("{}: there is no {file}", page.display())));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
