@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use crate::held::Waiting;
+use crate::queue::Waiting;
 use crate::units::{Duration, Time};
 
 /// The parameters of CoDel.

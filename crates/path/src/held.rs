@@ -7,18 +7,10 @@
 use std::collections::VecDeque;
 
 use crate::codel::CoDel;
+use crate::queue::Waiting;
 use crate::red::Red;
 use crate::scheduler::{Scheduler, SchedulerConfig};
 use crate::units::Time;
-
-/// A packet in a queue. `size` is in IP bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting<T> {
-    pub(crate) packet: T,
-    pub(crate) size: u32,
-    pub(crate) wire_bytes: u64,
-    pub(crate) arrived: Time,
-}
 
 /// The packet being sent, and the end of its transmission.
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +108,11 @@ impl<T: Copy> Held<T> {
             *packets -= 1;
             *bytes -= u64::from(packet.size);
         };
-        while let Some(class) = self.scheduler.choose(now, &self.classes) {
+        loop {
+            let waits = self.classes.iter().map(|class| !class.waiting.is_empty());
+            let Some(class) = self.scheduler.choose(now, waits) else {
+                return;
+            };
             let queue = &mut self.classes[class];
             let waiting = match &mut queue.codel {
                 Some(codel) => {

@@ -43,6 +43,15 @@ pub struct QueueState {
     pub bytes: u64,
 }
 
+/// A packet in a queue. `size` is in IP bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting<T> {
+    pub(crate) packet: T,
+    pub(crate) size: u32,
+    pub(crate) wire_bytes: u64,
+    pub(crate) arrived: Time,
+}
+
 /// A FIFO queue whose departures are known at arrival: it stores the departure time of each packet
 /// rather than the packet.
 #[derive(Clone, Debug)]

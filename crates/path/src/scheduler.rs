@@ -1,6 +1,5 @@
 //! Schedulers: which class of packets is served next.
 
-use crate::held::ClassQueue;
 use crate::units::Time;
 use crate::wf2q::Wf2q;
 
@@ -58,10 +57,14 @@ impl Scheduler {
         }
     }
 
-    /// The class to serve at `now`; `None` if no packet waits.
-    pub(crate) fn choose<T>(&mut self, now: Time, classes: &[ClassQueue<T>]) -> Option<usize> {
+    /// The class to serve at `now`; `None` if no packet waits. `waits` says of each class whether one does.
+    pub(crate) fn choose(
+        &mut self,
+        now: Time,
+        mut waits: impl Iterator<Item = bool>,
+    ) -> Option<usize> {
         match self {
-            Scheduler::LowestIndex => classes.iter().position(|class| !class.waiting.is_empty()),
+            Scheduler::LowestIndex => waits.position(|waits| waits),
             Scheduler::Wf2q(wf2q) => wf2q.choose(now),
         }
     }
