@@ -95,7 +95,7 @@ instruments! {
     hc_thru_octets_acked: u64, "HCThruOctetsAcked", "bytes", Some("tcpEStatsAppHCThruOctetsAcked"),
         "payload acknowledged";
     segs_retrans: u64, "SegsRetrans", "segments", Some("tcpEStatsPerfSegsRetrans"),
-        "sent again";
+        "segments retransmitted";
     timeouts: u64, "Timeouts", "", Some("tcpEStatsPerfTimeouts"),
         "retransmission timeouts";
     cong_signals: u64, "CongSignals", "", Some("tcpEStatsPerfCongSignals"),
