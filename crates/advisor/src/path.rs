@@ -78,7 +78,7 @@ pub struct PathConfig {
     /// A hop whose newest sample is older counts as congested; at least 1 s.
     #[serde(default = "default::stale_after_s")]
     pub stale_after_s: u32,
-    /// Days to learn from: `"all"`, `"same_weekday"` or `{ last_days = 7 }`.
+    /// Days to learn from: `"all"`, `"same_weekday"` or `{ last_days = 7 }`, 1 at least.
     #[schema(value_type = serde_json::Value, example = json!("all"))]
     #[serde(default = "default::history")]
     pub history: HistorySet,
@@ -288,6 +288,10 @@ mod tests {
                 "hops",
             ),
             (r#"{"name": "a\u0007", "hosts": []}"#, "name"),
+            (
+                r#"{"name": "a", "hosts": [], "history": {"last_days": 0}}"#,
+                "history: last_days: 1 at least",
+            ),
             (
                 r#"{"name": "a", "hosts": [], "ping": {"host": "b\r\nc"}}"#,
                 "ping",

@@ -1,6 +1,6 @@
 //! Validation of declarations.
 
-use fairwind_advice::Change;
+use fairwind_advice::{Change, HistorySet};
 
 use super::{PathConfig, PathError};
 use crate::host;
@@ -42,6 +42,8 @@ impl PathConfig {
         let right = "not below shortest_interval_s";
         check("longest_interval_s", longest >= shortest, right)?;
         check("stale_after_s", self.stale_after_s > 0, "1 at least")?;
+        let some_days = self.history != HistorySet::LastDays(0);
+        check("history", some_days, "last_days: 1 at least")?;
         let buffers = self.buffers.smallest_bytes <= self.buffers.largest_bytes;
         let right = "smallest_bytes must not be above largest_bytes";
         check("buffers", buffers, right)?;
