@@ -262,10 +262,10 @@ mod tests {
         let never = || (measured(2e6, None), Arrival::Missing);
         let outcomes = outcomes([never(), never(), never()]);
         let expected = "\
-transfer         Mbit/s  took s  others lost %  others lost MB  sent again  changes  checksum
-standard TCP          -       -              -               -           -        0  none arrived
-NOCC throughout       -       -              -               -           -        0  none arrived
-advised               -       -              -               -           -        0  none arrived
+transfer         Mbit/s  took s  others lost %  others lost MB  retransmits  changes  checksum
+standard TCP          -       -              -               -            -        0  none arrived
+NOCC throughout       -       -              -               -            -        0  none arrived
+advised               -       -              -               -            -        0  none arrived
 ";
         assert_eq!(table::text(&outcomes), expected);
         assert_eq!(
@@ -289,10 +289,10 @@ advised               -       -              -               -           -      
         let outcomes = outcomes([whole, early, unfinished]);
         // 26 MB from 2 s to 6 s; meanwhile the others receive 36 MB instead of 40, in 10 s 90 instead of 100.
         let expected = "\
-transfer         Mbit/s  took s  others lost %  others lost MB  sent again  changes  checksum
-standard TCP       52.0     4.0           10.0            10.0           7        0  identical
-NOCC throughout    52.0       -              -               -           7        0  DIFFERS
-advised             4.0       -            0.0             0.0           7        0  none arrived
+transfer         Mbit/s  took s  others lost %  others lost MB  retransmits  changes  checksum
+standard TCP       52.0     4.0           10.0            10.0            7        0  identical
+NOCC throughout    52.0       -              -               -            7        0  DIFFERS
+advised             4.0       -            0.0             0.0            7        0  none arrived
 ";
         assert_eq!(table::text(&outcomes), expected);
         assert_eq!(
