@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use fairwind_advice_client as advice_client;
@@ -28,19 +28,8 @@ pub(crate) enum Failure {
     Input(String),
     /// The work failed: exit code 1.
     Work(String),
-    /// SIGINT, SIGTERM or SIGHUP: exit code 130.
-    Interrupted,
-    /// SIGINT, SIGTERM or SIGHUP, and the work can be resumed: exit code 130.
+    /// SIGINT, SIGTERM or SIGHUP, and what is left: exit code 130.
     Stopped(String),
-    /// A real-time run ended early; what was measured is kept: exit code 1, or 130 after a signal.
-    Incomplete {
-        /// Why.
-        reason: String,
-        /// Where the result is.
-        dir: PathBuf,
-        /// Whether a signal asked for it.
-        interrupted: bool,
-    },
     /// Standard output was closed by its reader: exit code 0, since nobody is left to be told.
     BrokenPipe,
 }
@@ -54,6 +43,19 @@ impl Failure {
     /// The work failed.
     pub(crate) fn work(what: impl Display) -> Self {
         Self::Work(what.to_string())
+    }
+
+    /// The user's input is wrong if it is, or else the work failed.
+    fn of(is_input: bool, error: impl Display) -> Self {
+        match is_input {
+            true => Self::input(error),
+            false => Self::work(error),
+        }
+    }
+
+    /// A signal came, and no result was kept.
+    pub(crate) fn nothing_kept() -> Self {
+        Self::Stopped("no result was kept".to_owned())
     }
 
     /// The work failed at this file or folder.
@@ -72,23 +74,7 @@ impl Failure {
             Self::File(diagnostic) => (2, diagnostic.to_string()),
             Self::Input(what) => (2, format!("error: {what}")),
             Self::Work(what) => (1, format!("error: {what}")),
-            Self::Interrupted => (130, "interrupted: no result was kept".to_owned()),
             Self::Stopped(what) => (130, format!("interrupted: {what}")),
-            Self::Incomplete {
-                reason,
-                dir,
-                interrupted,
-            } => {
-                let kept = format!(
-                    "what was measured is in {}, marked incomplete",
-                    dir.display()
-                );
-                if *interrupted {
-                    (130, format!("interrupted: {kept}"))
-                } else {
-                    (1, format!("error: {reason}\n  {kept}"))
-                }
-            }
             Self::BrokenPipe => return ExitCode::SUCCESS,
         };
         eprintln!("{line}");
@@ -114,33 +100,28 @@ impl From<Diagnostic> for Failure {
 
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
-        match error {
-            LabError::Path(_) | LabError::UnknownControl { .. } => Self::input(error),
-            _ => Self::work(error),
-        }
+        let is_input = matches!(error, LabError::Path(_) | LabError::UnknownControl { .. });
+        Self::of(is_input, error)
     }
 }
 
 impl From<ExecuteError> for Failure {
     fn from(error: ExecuteError) -> Self {
-        match error {
-            ExecuteError::Stopped => Self::Interrupted,
-            ExecuteError::Exists { .. }
-            | ExecuteError::InTheWay { .. }
-            | ExecuteError::NoSeed
-            | ExecuteError::SeedTwice { .. } => Self::input(error),
-            other => Self::work(other),
-        }
+        use ExecuteError::{Exists, InTheWay, NoSeed, SeedTwice, Stopped};
+        let is_input = match error {
+            Stopped => return Self::nothing_kept(),
+            Exists { .. } | InTheWay { .. } | NoSeed | SeedTwice { .. } => true,
+            _ => false,
+        };
+        Self::of(is_input, error)
     }
 }
 
 /// A malformed result is the user's input; an I/O error, such as a full disk, is not.
 impl From<ReportError> for Failure {
     fn from(error: ReportError) -> Self {
-        match error {
-            ReportError::Result(ResultError::Io { .. }) => Self::work(error),
-            error => Self::input(error),
-        }
+        let is_io = matches!(error, ReportError::Result(ResultError::Io { .. }));
+        Self::of(!is_io, error)
     }
 }
 
@@ -156,31 +137,28 @@ impl From<OverlayError> for Failure {
 
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
-        match &error {
-            RunError::Service(
-                ServiceError::NoPath(_)
-                | ServiceError::NoHop { .. }
-                | ServiceError::Invalid(_)
-                | ServiceError::Conflict(_),
-            )
-            | RunError::Listen(
-                ListenError::Unguarded(_) | ListenError::File(_) | ListenError::Mode(_),
-            ) => Self::input(error),
-            _ => Self::work(error),
-        }
+        use ListenError::{File, Mode, Unguarded};
+        use ServiceError::{Conflict, Invalid, NoHop, NoPath};
+        let is_input = match &error {
+            RunError::Service(error) => {
+                matches!(error, NoPath(_) | NoHop { .. } | Invalid(_) | Conflict(_))
+            }
+            RunError::Listen(error) => matches!(error, Unguarded(_) | File(_) | Mode(_)),
+            _ => false,
+        };
+        Self::of(is_input, error)
     }
 }
 
 impl From<advice_client::ClientError> for Failure {
     fn from(error: advice_client::ClientError) -> Self {
         use advice_client::ClientError::{Refused, Token, Url};
-        match error {
-            Url(_) | Token(_) => Self::input(error),
-            Refused {
-                status: 400..500, ..
-            } => Self::input(error),
-            _ => Self::work(error),
-        }
+        let is_input = match error {
+            Url(_) | Token(_) => true,
+            Refused { status, .. } => (400..500).contains(&status),
+            _ => false,
+        };
+        Self::of(is_input, error)
     }
 }
 
@@ -203,10 +181,7 @@ impl From<TraceError> for Failure {
 /// An unusable folder is the user's mistake.
 impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Self {
-        match error {
-            PlanError::Trace(error) => error.into(),
-            PlanError::File(error) => Self::input(error),
-        }
+        Self::of(matches!(error, PlanError::File(_)), error)
     }
 }
 

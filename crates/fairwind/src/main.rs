@@ -7,13 +7,12 @@ mod interrupt;
 mod output;
 mod progress;
 mod summary;
-mod table;
 mod words;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use fairwind_study::shell;
+use fairwind_study::{shell, table};
 
 fn main() -> ExitCode {
     match command::Cli::parse().run() {

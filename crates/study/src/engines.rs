@@ -25,6 +25,12 @@ impl Engines {
         found.expect("all have words").0
     }
 
+    /// Their words.
+    pub fn words(all: &[Engines], between: &str) -> String {
+        let words: Vec<&str> = all.iter().map(|engine| engine.word()).collect();
+        words.join(between)
+    }
+
     /// Whether the simulator is one of them.
     pub fn has_sim(self) -> bool {
         self != Engines::Lab

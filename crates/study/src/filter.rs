@@ -11,22 +11,22 @@ pub struct Filter {
     pub values: Vec<String>,
 }
 
-impl Filter {
-    /// Reads `PARAMETER=VALUE[,VALUE...]`, or values of any parameter.
-    pub fn parse(text: &str) -> Filter {
+/// Reads `PARAMETER=VALUE[,VALUE...]`, or values of any parameter.
+impl From<&str> for Filter {
+    fn from(text: &str) -> Filter {
         let (parameter, values) = match text.split_once('=') {
             Some((parameter, values)) => (Some(parameter.trim().to_owned()), values),
             None => (None, text),
         };
+        let values = values.split(',').map(|value| value.trim().to_owned());
         Filter {
             parameter,
-            values: values
-                .split(',')
-                .map(|value| value.trim().to_owned())
-                .collect(),
+            values: values.collect(),
         }
     }
+}
 
+impl Filter {
     /// Whether the run has one of the values.
     pub fn takes(&self, run: &Run) -> bool {
         run.parameters.iter().any(|(name, value)| {
@@ -75,7 +75,7 @@ mod tests {
         let only = |texts: &[&str]| {
             texts
                 .iter()
-                .map(|text| Filter::parse(text))
+                .map(|text| Filter::from(*text))
                 .collect::<Vec<_>>()
         };
         let run = run(&[("path", "95"), ("size", "8")]);

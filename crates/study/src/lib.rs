@@ -12,12 +12,14 @@ mod engines;
 mod error;
 mod experiments;
 pub mod filter;
+mod form;
 pub mod page;
 pub mod papers;
 mod parallel;
 pub mod plan;
 pub mod reproduce;
 pub mod shell;
+mod statistics;
 mod study;
 pub mod table;
 

@@ -44,6 +44,13 @@ pub struct Figure {
     pub svg: String,
 }
 
+impl Figure {
+    /// What shows it on the page of its plan.
+    pub fn link(&self, plan: &str, title: &str) -> String {
+        format!("![{title}]({}/{})\n", figures_of(plan), self.file)
+    }
+}
+
 /// The folder of a plan's figures, beside its page.
 pub fn figures_of(plan: &str) -> String {
     format!("figures/{plan}")

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use fairwind_scenario::diagnostic::{Diagnostic, Span, nearest};
-use fairwind_scenario::file::decode::{self, Fields, Findings};
-use fairwind_scenario::file::value::{Node, Table, Value};
+use fairwind_scenario::file::decode::{self, Findings};
+use fairwind_scenario::file::value::{Node, Table};
 
-use crate::plan::{decoded, texts};
+use crate::form::{Form, decoded, filters, list, texts};
 use crate::{Engines, Error, Filter};
 
 /// The name of the file.
@@ -28,7 +28,7 @@ pub struct Paper {
     pub name: String,
     /// Its title in headings.
     pub title: String,
-    /// The numbers of all its tables.
+    /// The numbers of all its tables, with ranges: `2.1`, `4.1 to 4.24`.
     pub tables: Vec<String>,
     /// The numbers of all its figures.
     pub figures: Vec<String>,
@@ -167,9 +167,8 @@ impl Row {
         let words = self.state.words();
         match &self.making {
             Some(making) => {
-                let engines: Vec<&str> =
-                    making.engines.iter().map(|engine| engine.word()).collect();
-                format!("{words}, by {} ({})", making.plan, engines.join(", "))
+                let engines = Engines::words(&making.engines, ", ");
+                format!("{words}, by {} ({engines})", making.plan)
             }
             None if self.differ.is_empty() || self.state == State::Nothing => words.to_owned(),
             None => format!("{words}: {}", self.differ),
@@ -189,14 +188,9 @@ impl Row {
         let Some(making) = &self.making else {
             return "-".to_owned();
         };
-        let commands = making
-            .engines
-            .iter()
-            .enumerate()
-            .map(|(at, engine)| match at {
-                0 => format!("`fairwind reproduce {}`", self.id),
-                _ => format!("`--engine {}`", engine.word()),
-            });
+        let others = making.engines[1..].iter();
+        let others = others.map(|engine| format!("`--engine {}`", engine.word()));
+        let commands = std::iter::once(format!("`fairwind reproduce {}`", self.id)).chain(others);
         commands.collect::<Vec<_>>().join(", ")
     }
 }
@@ -205,159 +199,99 @@ impl Paper {
     /// The table of its page.
     pub fn markdown(&self) -> String {
         let mut table = crate::table::Table::new(
-            "| paper | the paper found | ours | state | command | we differ | page |",
+            "paper | the paper found | ours | state | command | we differ | page",
         );
-        let or_dash = |text: &str| match text {
-            "" => "-".to_owned(),
-            text => text.to_owned(),
-        };
         for row in &self.rows {
-            table.row(&[
-                row.what.clone(),
-                or_dash(&row.found),
-                or_dash(&row.ours),
-                row.state.words().to_owned(),
-                row.commands(),
-                or_dash(&row.differ),
-                or_dash(&row.page),
-            ]);
+            let (state, commands) = (row.state.words(), row.commands());
+            let cells = [
+                &row.what,
+                &row.found,
+                &row.ours,
+                state,
+                &commands,
+                &row.differ,
+                &row.page,
+            ];
+            table.row(cells.map(|cell| if cell.is_empty() { "-" } else { cell }));
         }
         table.markdown()
     }
 }
 
 fn papers(table: &Table, findings: &mut Findings) -> Option<Vec<Paper>> {
-    let mut fields = Fields::new("index", table, Span::default());
-    let papers = fields.node("paper");
-    fields.finish(findings);
+    let mut form = Form::whole("index", table, findings);
+    let papers = form.fields.node("paper");
+    let findings = form.end();
     let Some(papers) = papers else {
-        findings.add(
-            Span::default(),
-            "an index without papers",
-            "add a [[paper]] table",
-        );
-        return None;
+        let what = "an index without papers";
+        return findings.refuse(Span::default(), what, "add a [[paper]] table");
     };
-    let items = decode::list(papers, findings, "[[paper]]")?;
-    // Every paper is read, also after one with an error.
-    let papers: Vec<Option<Paper>> = items.iter().map(|item| paper(item, findings)).collect();
-    papers.into_iter().collect()
+    let papers = decode::list(papers, findings, "[[paper]]")?.iter();
+    Some(papers.filter_map(|item| paper(item, findings)).collect())
 }
 
 fn paper(node: &Node, findings: &mut Findings) -> Option<Paper> {
-    let table = decode::table(node, findings, "[[paper]]")?;
-    let mut fields = Fields::new("paper", table, node.span);
-    let name = fields.required(findings, "name", "\"enable\"", decode::text);
-    let title = fields.required(findings, "title", "\"…\"", decode::text);
-    let tables = fields.optional(findings, "tables", numbers);
-    let figures = fields.optional(findings, "figures", numbers);
-    let rows = fields.node("row");
-    fields.finish(findings);
-    let name = name?;
-    let rows = match rows {
-        Some(rows) => decode::list(rows, findings, "[[paper.row]]")?,
-        None => &[],
+    let mut form = Form::of("paper", node, findings, "[[paper]]")?;
+    let mut paper = Paper {
+        name: form.text("name", "\"enable\""),
+        title: form.text("title", "\"…\""),
+        tables: form.optional("tables", texts),
+        figures: form.optional("figures", texts),
+        rows: Vec::new(),
     };
-    let rows: Vec<Option<Row>> = rows.iter().map(|item| row(item, &name, findings)).collect();
-    Some(Paper {
-        title: title?,
-        tables: tables.unwrap_or_default(),
-        figures: figures.unwrap_or_default(),
-        rows: rows.into_iter().collect::<Option<_>>()?,
-        name,
-    })
+    let rows = form.fields.node("row");
+    let findings = form.end();
+    if let Some(rows) = rows {
+        let rows = decode::list(rows, findings, "[[paper.row]]")?.iter();
+        let row = |item| row(item, &paper.name, findings);
+        paper.rows = rows.filter_map(row).collect();
+    }
+    Some(paper)
 }
 
 fn row(node: &Node, paper: &str, findings: &mut Findings) -> Option<Row> {
-    let table = decode::table(node, findings, "[[paper.row]]")?;
-    let mut fields = Fields::new("row", table, node.span);
-    let id = fields.required(findings, "id", "\"table-3\"", decode::text);
-    let tables = fields.optional(findings, "tables", numbers);
-    let figures = fields.optional(findings, "figures", numbers);
-    let what = fields.required(findings, "what", "\"Table 3: …\"", decode::text);
-    let found = fields.optional(findings, "found", decode::text);
-    let ours = fields.optional(findings, "ours", decode::text);
-    let differ = fields.optional(findings, "differ", decode::text);
-    let state = fields.required(findings, "state", "\"made\"", decode::choice(State::WORDS));
-    let page = fields.optional(findings, "page", decode::text);
-    let making = making(&mut fields, findings);
-    fields.finish(findings);
-    let state = state?;
-    if state.is_made() != making.is_some() {
-        findings.add(
-            node.span,
-            format!("a row whose state is \"{}\"", state.words()),
-            match making {
-                Some(_) => "leave out `plan`, or write state = \"made\"",
-                None => "add plan, engines and sections",
-            },
-        );
-    }
-    Some(Row {
-        id: format!("{paper}:{}", id?),
-        tables: tables.unwrap_or_default(),
-        figures: figures.unwrap_or_default(),
-        what: what?,
-        found: found.unwrap_or_default(),
-        ours: ours.unwrap_or_default(),
-        differ: differ.unwrap_or_default(),
-        state,
-        making,
-        page: page.unwrap_or_default(),
-    })
-}
-
-fn making(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Making> {
-    let plan = fields.optional(findings, "plan", decode::text);
-    let engines = fields.optional(findings, "engines", |node, findings| {
-        let items = decode::list(node, findings, "[\"sim\"]")?;
-        let engine = decode::choice(Engines::WORDS);
-        let engines = items.iter().map(|item| engine(item, findings));
-        engines.collect::<Option<Vec<_>>>()
-    });
-    let mut texts = |name| fields.optional(findings, name, texts).unwrap_or_default();
-    let (only, sections, plots) = (texts("only"), texts("sections"), texts("plots"));
-    Some(Making {
-        plan: plan?,
-        engines: engines.filter(|engines| !engines.is_empty())?,
-        only: only.iter().map(|text| Filter::parse(text)).collect(),
-        sections,
-        plots,
-    })
-}
-
-/// Numbers of tables or figures, with ranges: `["2.1", "4.1 to 4.24"]`.
-fn numbers(node: &Node, findings: &mut Findings) -> Option<Vec<String>> {
-    let mut numbers = Vec::new();
-    for item in decode::list(node, findings, "[\"1 to 28\"]")? {
-        let text = match item.value {
-            Value::Integer(number) => number.to_string(),
-            _ => decode::text(item, findings)?,
-        };
-        match expanded(&text) {
-            Some(range) => numbers.extend(range),
-            None => {
-                let help = "write a number or a range: \"3\", \"4.1 to 4.24\"";
-                findings.add(item.span, format!("\"{text}\" is not a number"), help);
-            }
-        }
-    }
-    Some(numbers)
-}
-
-/// The numbers of a range; none if the text is no number and no range.
-fn expanded(text: &str) -> Option<Vec<String>> {
-    let (first, last) = text.split_once(" to ").unwrap_or((text, text));
-    let parts = |number: &str| -> Option<(String, u32)> {
-        match number.rsplit_once('.') {
-            Some((chapter, number)) => Some((format!("{chapter}."), number.parse().ok()?)),
-            None => Some((String::new(), number.parse().ok()?)),
-        }
+    let mut form = Form::of("row", node, findings, "[[paper.row]]")?;
+    let id = form.text("id", "\"table-3\"");
+    let what = form.text("what", "\"Table 3: …\"");
+    let state = decode::choice(State::WORDS);
+    let state = form
+        .fields
+        .required(form.findings, "state", "\"made\"", state);
+    let row = Row {
+        id: format!("{paper}:{id}"),
+        tables: form.optional("tables", texts),
+        figures: form.optional("figures", texts),
+        what,
+        found: form.optional("found", decode::text),
+        ours: form.optional("ours", decode::text),
+        differ: form.optional("differ", decode::text),
+        state: state.unwrap_or(State::Nothing),
+        page: form.optional("page", decode::text),
+        making: making(&mut form),
     };
-    let ((chapter, first), (same, last)) = (parts(first)?, parts(last)?);
-    let range = first..=last;
-    (chapter == same && !range.is_empty())
-        .then(|| range.map(|number| format!("{chapter}{number}")).collect())
+    let findings = form.end();
+    if state?.is_made() != row.making.is_some() {
+        let help = match row.making {
+            Some(_) => "leave out `plan`, or write state = \"made\"",
+            None => "add plan, engines and sections",
+        };
+        let words = row.state.words();
+        findings.add(node.span, format!("a row whose state is \"{words}\""), help);
+    }
+    Some(row)
+}
+
+fn making(form: &mut Form<'_, '_>) -> Option<Making> {
+    let plan = form.fields.optional(form.findings, "plan", decode::text);
+    let engines = list("[\"sim\"]", decode::choice(Engines::WORDS));
+    let making = Making {
+        engines: form.optional("engines", engines),
+        only: form.optional("only", filters),
+        sections: form.optional("sections", texts),
+        plots: form.optional("plots", texts),
+        plan: plan?,
+    };
+    (!making.engines.is_empty()).then_some(making)
 }
 
 #[cfg(test)]
@@ -368,15 +302,6 @@ mod tests {
 
     fn wrong(text: &str) -> String {
         Index::parse(text, "papers.toml").unwrap_err().to_string()
-    }
-
-    #[test]
-    fn ranges_stand_for_their_numbers() {
-        assert_eq!(expanded("3").unwrap(), ["3"]);
-        assert_eq!(expanded("4.9 to 4.11").unwrap(), ["4.9", "4.10", "4.11"]);
-        assert_eq!(expanded("4.1 to 5.1"), None);
-        assert_eq!(expanded("2 to 1"), None);
-        assert_eq!(expanded("one"), None);
     }
 
     #[test]

@@ -35,13 +35,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fairwind_scenario::diagnostic::{Diagnostic, Sources, Span, nearest, suggestion};
-use fairwind_scenario::file::decode::{self, Fields, Findings};
-use fairwind_scenario::file::value::{Node, Table, Value, parse_document};
+use fairwind_scenario::diagnostic::{Diagnostic, Span, nearest, suggestion};
+use fairwind_scenario::file::decode::{self, Findings};
+use fairwind_scenario::file::value::{Node, Table, Value};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::form::{Form, decoded, filters, list, texts};
 use crate::{Engines, Error, Filter, Study};
 
 /// The name of the file.
@@ -300,109 +301,76 @@ impl Plan {
     }
 }
 
-/// Reads a TOML text that messages call `name`.
-pub(crate) fn decoded<T>(
-    text: &str,
-    name: &str,
-    read: impl FnOnce(&Table, &mut Findings) -> Option<T>,
-) -> Result<T, Diagnostic> {
-    let mut findings = Findings::new(Sources::new(name, text));
-    let value = match parse_document(text) {
-        Ok(table) => read(&table, &mut findings),
-        Err(finding) => {
-            findings.list.push(finding);
-            None
-        }
-    };
-    findings.result(value)
-}
-
 fn plan(table: &Table, text: &str, folder: &Path, findings: &mut Findings) -> Option<Plan> {
-    let mut fields = Fields::new("plan", table, Span::default());
-    let title = fields.required(findings, "title", "\"…\"", decode::text);
+    let mut form = Form::whole("plan", table, findings);
+    let title = form.text("title", "\"…\"");
     let example = format!("\"{}\"", Study::WORDS[0].0);
-    let study = fields.required(findings, "study", &example, decode::choice(Study::WORDS));
-    let page = fields.optional(findings, "page", decode::text);
-    let engines = fields.required(findings, "engines", "[\"sim\"]", engines);
-    let runs = list(&mut fields, "run", findings);
-    let tables = list(&mut fields, "table", findings);
-    let figures = list(&mut fields, "figure", findings);
-    let quick = fields.optional(findings, "quick", quick);
+    let study = decode::choice(Study::WORDS);
+    let study = form
+        .fields
+        .required(form.findings, "study", &example, study);
+    let page = form.fields.optional(form.findings, "page", decode::text);
+    let engines = form.required("engines", "[\"sim\"]", engines);
+    let runs = tables(&mut form, "run");
+    let of_page = [tables(&mut form, "table"), tables(&mut form, "figure")];
+    let quick = form.optional("quick", quick);
     // It is for the study.
-    fields.node("data");
-    fields.finish(findings);
+    form.fields.node("data");
+    let findings = form.end();
     let study = study?;
     if runs.is_empty() {
-        findings.add(
-            Span::default(),
-            "a plan without runs",
-            "add a [[run]] table",
-        );
+        let what = "a plan without runs";
+        findings.add(Span::default(), what, "add a [[run]] table");
     }
     let runs: Vec<Run> = runs
         .iter()
         .flat_map(|node| combinations(node, study.parameters, folder, findings))
         .collect();
     let names: Vec<String> = runs.iter().map(Run::name).collect();
-    let tables: Vec<TablePlan> = tables
-        .iter()
-        .filter_map(|node| table_plan(node, study, &names, findings))
-        .collect();
-    let figures: Vec<FigurePlan> = figures
-        .iter()
-        .filter_map(|node| figure_plan(node, study, &names, findings))
-        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let table = |node| table_plan(node, study, &names, findings);
+    let tables = of_page[0].iter().filter_map(table).collect();
+    let figure = |node| figure_plan(node, study, &names, findings);
+    let figures = of_page[1].iter().filter_map(figure).collect();
     let name = folder.file_name().unwrap_or_default();
     Some(Plan {
         name: name.to_string_lossy().into_owned(),
         folder: folder.to_owned(),
-        title: title?,
+        title,
         study,
         page,
-        engines: engines?,
+        engines,
         runs,
         tables,
         figures,
-        quick: quick.unwrap_or_default(),
+        quick,
         text: text.to_owned(),
     })
 }
 
 /// The tables of a list, `[[name]]`; none if there is no such list.
-fn list<'a>(fields: &mut Fields<'a>, name: &'static str, findings: &mut Findings) -> &'a [Node] {
-    match fields.node(name) {
+fn tables<'a>(form: &mut Form<'a, '_>, name: &'static str) -> &'a [Node] {
+    match form.fields.node(name) {
         None => &[],
         Some(Node {
             value: Value::Array(items),
             ..
         }) => items,
         Some(node) => {
-            findings.add(
-                node.span,
-                format!("`{name}` is {}, not a list of tables", node.noun()),
-                format!("write [[{name}]] with two brackets"),
-            );
+            let what = format!("`{name}` is {}, not a list of tables", node.noun());
+            let help = format!("write [[{name}]] with two brackets");
+            form.findings.add(node.span, what, help);
             &[]
         }
     }
 }
 
-pub(crate) fn engines(node: &Node, findings: &mut Findings) -> Option<Vec<Engines>> {
-    let items = decode::list(node, findings, "[\"sim\", \"lab\"]")?;
-    if items.is_empty() {
-        findings.add(node.span, "no engine", "write at least one: [\"sim\"]");
-        return None;
+fn engines(node: &Node, findings: &mut Findings) -> Option<Vec<Engines>> {
+    let engines = list("[\"sim\", \"lab\"]", decode::choice(Engines::WORDS))(node, findings)?;
+    if engines.is_empty() {
+        return findings.refuse(node.span, "no engine", "write at least one: [\"sim\"]");
     }
-    let engine = decode::choice(Engines::WORDS);
-    items.iter().map(|item| engine(item, findings)).collect()
-}
-
-pub(crate) fn texts(node: &Node, findings: &mut Findings) -> Option<Vec<String>> {
-    let items = decode::list(node, findings, "[\"…\"]")?;
-    items
-        .iter()
-        .map(|item| decode::text(item, findings))
-        .collect()
+    Some(engines)
 }
 
 /// A run for each combination of values; the values of the first parameter change last.
@@ -415,26 +383,22 @@ fn combinations(
     let Some(table) = decode::table(node, findings, "[[run]]") else {
         return Vec::new();
     };
-    let mut runs = vec![Run::default()];
+    let (mut set, mut suffix) = (Vec::new(), String::new());
+    let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
     for (key, value) in &table.entries {
-        let parameter = parameters
-            .iter()
-            .find(|parameter| parameter.name == key.value);
-        match (key.value.as_str(), parameter) {
+        let name = key.value.as_str();
+        match (name, parameters.iter().find(|known| known.name == name)) {
             (_, Some(parameter)) => {
                 let values = values(value, parameter.values, folder, findings);
-                runs = with_each(&runs, parameter.name, &values);
+                let with_each = combinations.iter().flat_map(|before| {
+                    let values = values.iter();
+                    values.map(|value| [&before[..], &[(name.to_owned(), value.clone())]].concat())
+                });
+                combinations = with_each.collect();
             }
-            ("set", None) => {
-                let set = texts(value, findings).unwrap_or_default();
-                runs.iter_mut().for_each(|run| run.set.clone_from(&set));
-            }
-            ("suffix", None) => {
-                let suffix = decode::text(value, findings).unwrap_or_default();
-                runs.iter_mut()
-                    .for_each(|run| run.suffix.clone_from(&suffix));
-            }
-            (name, None) => {
+            ("set", None) => set = texts(value, findings).unwrap_or_default(),
+            ("suffix", None) => suffix = decode::text(value, findings).unwrap_or_default(),
+            (_, None) => {
                 let known = parameters.iter().map(|parameter| parameter.name);
                 findings.add(
                     key.span,
@@ -444,20 +408,12 @@ fn combinations(
             }
         }
     }
-    runs
-}
-
-/// Each run with each value of a parameter.
-fn with_each(runs: &[Run], parameter: &str, values: &[String]) -> Vec<Run> {
-    let mut all = Vec::new();
-    for run in runs {
-        for value in values {
-            let mut run = run.clone();
-            run.parameters.push((parameter.to_owned(), value.clone()));
-            all.push(run);
-        }
-    }
-    all
+    let run = |parameters| Run {
+        parameters,
+        set: set.clone(),
+        suffix: suffix.clone(),
+    };
+    combinations.into_iter().map(run).collect()
 }
 
 /// A value or a list of them; those that are wrong are reported and left out.
@@ -485,21 +441,21 @@ fn value(node: &Node, values: Values, folder: &Path, findings: &mut Findings) ->
     match values {
         Values::Words(words) if !words.contains(&text.as_str()) => {
             let help = suggestion(&text, words.iter().copied());
-            findings.add(node.span, format!("\"{text}\" is not known here"), help);
-            None
+            findings.refuse(node.span, format!("\"{text}\" is not known here"), help)
         }
         Values::Experiment if !folder.join(format!("{text}.toml")).is_file() => {
             let there = experiments_in(folder);
             let help = suggestion(&text, there.iter().map(String::as_str));
-            findings.add(
-                node.span,
-                format!("no experiment {text}.toml beside the plan"),
-                help,
-            );
-            None
+            let what = format!("no experiment {text}.toml beside the plan");
+            findings.refuse(node.span, what, help)
         }
         _ => Some(text),
     }
+}
+
+/// One of these words.
+fn word(words: &'static [&'static str]) -> impl Fn(&Node, &mut Findings) -> Option<String> {
+    move |node, findings| value(node, Values::Words(words), Path::new(""), findings)
 }
 
 /// The experiment files of a folder, without `.toml`, in the order of their names.
@@ -517,122 +473,90 @@ pub fn experiments_in(folder: &Path) -> Vec<String> {
 fn table_plan(
     node: &Node,
     study: Study,
-    names: &[String],
+    names: &[&str],
     findings: &mut Findings,
 ) -> Option<TablePlan> {
-    let table = decode::table(node, findings, "[[table]]")?;
-    let mut fields = Fields::new("table", table, node.span);
-    let section = fields.required(findings, "section", "\"figure 4.1\"", decode::text);
-    let kinds = study.tables;
-    let example = format!("\"{}\"", kinds.first().copied().unwrap_or_default());
-    let kind = fields.required(findings, "kind", &example, |node, findings| {
-        value(node, Values::Words(kinds), Path::new(""), findings)
+    let mut form = Form::of("table", node, findings, "[[table]]")?;
+    let section = form.text("section", "\"figure 4.1\"");
+    let example = format!("\"{}\"", study.tables.first().copied().unwrap_or_default());
+    let kind = form.required("kind", &example, word(study.tables));
+    let run = form.optional("run", |node, findings| {
+        Some(name_of_run(node, names, findings))
     });
-    let run = fields.optional(findings, "run", |node, findings| {
-        name_of_run(node, names, findings)
-    });
-    let rows = fields.required(
-        findings,
-        "rows",
-        "[{ cells = [\"…\"] }]",
-        |node, findings| {
-            let items = decode::list(node, findings, "[{ cells = [\"…\"] }]")?;
-            let row = |item| row(item, run.as_deref(), names, findings);
-            items.iter().map(row).collect::<Option<Vec<Row>>>()
-        },
-    );
-    fields.finish(findings);
+    let example = "[{ cells = [\"…\"] }]";
+    let row = |node: &Node, findings: &mut Findings| row(node, run.as_deref(), names, findings);
+    let rows = form.required("rows", example, list(example, row));
+    form.end();
     Some(TablePlan {
-        section: section?,
-        kind: kind?,
-        rows: rows?,
+        section,
+        kind,
+        rows,
     })
 }
 
 /// A row, of the run that it or else its table names.
-fn row(node: &Node, run: Option<&str>, names: &[String], findings: &mut Findings) -> Option<Row> {
-    let table = decode::table(node, findings, "{ run = \"…\", cells = [\"…\"] }")?;
-    let mut fields = Fields::new("row", table, node.span);
-    let own = fields.optional(findings, "run", |node, findings| {
-        name_of_run(node, names, findings)
+fn row(node: &Node, run: Option<&str>, names: &[&str], findings: &mut Findings) -> Option<Row> {
+    let mut form = Form::of("row", node, findings, "{ run = \"…\", cells = [\"…\"] }")?;
+    let own = form.optional("run", |node, findings| {
+        Some(name_of_run(node, names, findings))
     });
-    let cells = fields.required(findings, "cells", "[\"…\"]", texts);
-    fields.finish(findings);
-    let run = own.or_else(|| run.map(str::to_owned));
-    if run.is_none() {
-        findings.add(
-            node.span,
-            "a row of no run",
-            "add run = \"…\" here or above `rows`",
-        );
-    }
-    Some(Row {
-        run: run?,
-        cells: cells?,
-    })
+    let cells = form.required("cells", "[\"…\"]", texts);
+    let findings = form.end();
+    let Some(run) = own.or_else(|| run.map(str::to_owned)) else {
+        let help = "add run = \"…\" here or above `rows`";
+        return findings.refuse(node.span, "a row of no run", help);
+    };
+    Some(Row { run, cells })
 }
 
-fn name_of_run(node: &Node, names: &[String], findings: &mut Findings) -> Option<String> {
+fn name_of_run(node: &Node, names: &[&str], findings: &mut Findings) -> Option<String> {
     let text = decode::text(node, findings)?;
-    if names.contains(&text) {
+    if names.contains(&text.as_str()) {
         return Some(text);
     }
-    findings.add(
+    let help = suggestion(&text, names.iter().copied());
+    findings.refuse(
         node.span,
         format!("no run of this plan is called {text}"),
-        suggestion(&text, names.iter().map(String::as_str)),
-    );
-    None
+        help,
+    )
 }
 
 fn figure_plan(
     node: &Node,
     study: Study,
-    names: &[String],
+    names: &[&str],
     findings: &mut Findings,
 ) -> Option<FigurePlan> {
-    let table = decode::table(node, findings, "[[figure]]")?;
-    let mut fields = Fields::new("figure", table, node.span);
-    let section = fields.required(findings, "section", "\"figures\"", decode::text);
-    let caption = fields.required(findings, "caption", "\"Throughput\"", decode::text);
-    let mut known = names.to_vec();
-    known.extend(study.comparisons.iter().map(|name| (*name).to_owned()));
-    let run = fields.required(findings, "run", "\"…\"", |node, findings| {
-        name_of_run(node, &known, findings)
-    });
-    let stack = fields.required(findings, "stack", "\"linux\"", |node, findings| {
-        value(
-            node,
-            Values::Words(&["linux", "2005"]),
-            Path::new(""),
-            findings,
-        )
-    });
-    let plot = fields.required(findings, "plot", "\"throughput.svg\"", decode::text);
-    let file = fields.required(findings, "file", "\"figure.svg\"", decode::text);
-    fields.finish(findings);
-    Some(FigurePlan {
-        section: section?,
-        caption: caption?,
-        run: run?,
-        stack: stack?,
-        plot: plot?,
-        file: file?,
-    })
+    let mut form = Form::of("figure", node, findings, "[[figure]]")?;
+    let known = [names, study.comparisons].concat();
+    let figure = FigurePlan {
+        section: form.text("section", "\"figures\""),
+        caption: form.text("caption", "\"Throughput\""),
+        run: form.required("run", "\"…\"", |node, findings| {
+            name_of_run(node, &known, findings)
+        }),
+        stack: form.required("stack", "\"linux\"", word(&["linux", "2005"])),
+        plot: form.text("plot", "\"throughput.svg\""),
+        file: form.text("file", "\"figure.svg\""),
+    };
+    form.end();
+    Some(figure)
 }
 
 fn quick(node: &Node, findings: &mut Findings) -> Option<Quick> {
-    let table = decode::table(node, findings, "{ seeds = 1 }")?;
-    let mut fields = Fields::new("quick", table, node.span);
-    let seeds = fields.optional(findings, "seeds", decode::whole(1, 1_000));
-    let only = fields.optional(findings, "only", texts).unwrap_or_default();
-    let scale = fields.optional(findings, "scale", decode::number(0.001, 1.0));
-    fields.finish(findings);
-    Some(Quick {
-        seeds: seeds.map(|seeds| seeds as usize),
-        only: only.iter().map(|text| Filter::parse(text)).collect(),
-        scale,
-    })
+    let mut form = Form::of("quick", node, findings, "{ seeds = 1 }")?;
+    let quick = Quick {
+        seeds: form
+            .fields
+            .optional(form.findings, "seeds", decode::whole(1, 1_000)),
+        only: form.optional("only", filters),
+        scale: form
+            .fields
+            .optional(form.findings, "scale", decode::number(0.001, 1.0)),
+    };
+    form.end();
+    Some(quick)
 }
 
 #[cfg(test)]

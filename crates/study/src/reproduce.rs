@@ -160,11 +160,9 @@ fn engines(request: &Request, what: &str, known: &[Engines]) -> Result<Engines, 
     if known.contains(&asked) {
         return Ok(asked);
     }
-    let words: Vec<&str> = known.iter().map(|engine| engine.word()).collect();
+    let (asked, known) = (asked.word(), Engines::words(known, " or "));
     Err(Error::input(format!(
-        "{what} cannot run with --engine {}\n  help: it can with {}",
-        asked.word(),
-        words.join(" or ")
+        "{what} cannot run with --engine {asked}\n  help: it can with {known}"
     )))
 }
 

@@ -25,31 +25,14 @@ pub struct Study {
 impl Study {
     /// All, by the words of plans.
     pub const WORDS: &'static [(&'static str, Study)] = &[
-        (
-            "web100-dummynet",
-            Study {
-                parameters: web100_dummynet::PARAMETERS,
-                tables: web100_dummynet::TABLES,
-                comparisons: web100_dummynet::COMPARISONS,
-                carry_out: web100_dummynet::carry_out,
-            },
-        ),
-        (
-            "advised-transfers",
-            Study::new(dccs::PARAMETERS, dccs::carry_out),
-        ),
-        (
-            "simulator-and-kernel",
-            Study::new(validation::PARAMETERS, validation::carry_out),
-        ),
-        (
-            "right-sizing",
-            Study::new(drsftp::PARAMETERS, drsftp::carry_out),
-        ),
+        ("web100-dummynet", web100_dummynet::STUDY),
+        ("advised-transfers", dccs::STUDY),
+        ("simulator-and-kernel", validation::STUDY),
+        ("right-sizing", drsftp::STUDY),
     ];
 
     /// A study that takes nothing but runs from the plan.
-    const fn new(
+    pub(crate) const fn new(
         parameters: &'static [Parameter],
         carry_out: fn(&Task<'_>) -> Result<Made, Error>,
     ) -> Study {

@@ -1,43 +1,34 @@
-//! Tables, as Markdown for pages and as CSV.
+//! Tables: as text for the terminal, as Markdown and as CSV.
 
 use crate::page::Section;
 
 /// A table that grows row by row.
 #[derive(Clone, Debug)]
 pub struct Table {
-    head: Vec<String>,
-    rule: &'static str,
+    heads: Vec<String>,
+    /// Whether a column has numbers.
+    are_numbers: Vec<bool>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table with these columns, written as its first line: `| one | two |`.
+    /// An empty table with these columns: `flow | >goodput Mbit/s`. Those with a `>` have numbers, which stand
+    /// right, and their heads name the unit.
     pub fn new(columns: &str) -> Table {
-        Table::ruled(columns, "---|")
-    }
-
-    /// The same, with numbers in all columns but the first.
-    pub fn of_numbers(columns: &str) -> Table {
-        Table::ruled(columns, "---:|")
-    }
-
-    fn ruled(columns: &str, rule: &'static str) -> Table {
-        let inside = columns.trim().trim_start_matches('|');
-        let inside = inside.strip_suffix('|').unwrap_or(inside);
+        let heads = || columns.split('|').map(str::trim);
+        let without_mark = |head: &str| head.trim_start_matches('>').to_owned();
         Table {
-            head: inside
-                .split('|')
-                .map(|head| head.trim().to_owned())
-                .collect(),
-            rule,
+            heads: heads().map(without_mark).collect(),
+            are_numbers: heads().map(|head| head.starts_with('>')).collect(),
             rows: Vec::new(),
         }
     }
 
     /// Adds a row with a cell for each column.
-    pub fn row(&mut self, cells: &[String]) {
-        debug_assert_eq!(cells.len(), self.head.len(), "{cells:?}");
-        self.rows.push(cells.to_vec());
+    pub fn row(&mut self, cells: impl IntoIterator<Item: Into<String>>) {
+        let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+        debug_assert_eq!(cells.len(), self.heads.len(), "{cells:?}");
+        self.rows.push(cells);
     }
 
     /// Whether it has no row.
@@ -45,27 +36,48 @@ impl Table {
         self.rows.is_empty()
     }
 
+    /// Its heads and its rows.
+    fn lines(&self) -> impl Iterator<Item = &Vec<String>> {
+        std::iter::once(&self.heads).chain(&self.rows)
+    }
+
+    /// The table as text: columns as wide as their widest cell, one line per row, without trailing spaces.
+    pub fn render(&self) -> String {
+        let width = |at: usize| self.lines().map(|line| line[at].chars().count()).max();
+        let widths: Vec<usize> = (0..self.heads.len()).filter_map(width).collect();
+        let line = |line: &Vec<String>| {
+            let cells = line.iter().zip(&self.are_numbers).zip(&widths);
+            let padded = cells.map(|((cell, is_number), &width)| match is_number {
+                true => format!("{cell:>width$}"),
+                false => format!("{cell:<width$}"),
+            });
+            let padded: Vec<String> = padded.collect();
+            padded.join("  ").trim_end().to_owned() + "\n"
+        };
+        self.lines().map(line).collect()
+    }
+
     /// The table in Markdown.
     pub fn markdown(&self) -> String {
-        let heads = self.head.iter().map(|head| match head.as_str() {
+        let heads = self.heads.iter().map(|head| match head.as_str() {
             "" => " |".to_owned(),
             head => format!(" {head} |"),
         });
-        let mut text = format!(
-            "|{}\n|---|{}\n",
-            heads.collect::<String>(),
-            self.rule.repeat(self.head.len() - 1)
-        );
-        for row in &self.rows {
-            text.push_str(&format!("| {} |\n", row.join(" | ")));
-        }
-        text
+        let rule = self.are_numbers.iter().map(|is_number| match is_number {
+            true => "---:|",
+            false => "---|",
+        });
+        let (heads, rule) = (heads.collect::<String>(), rule.collect::<String>());
+        let rows = self
+            .rows
+            .iter()
+            .map(|row| format!("| {} |\n", row.join(" | ")));
+        format!("|{heads}\n|{rule}\n{}", rows.collect::<String>())
     }
 
     /// The table as comma-separated values.
     pub fn csv(&self) -> String {
-        let lines = std::iter::once(&self.head).chain(&self.rows);
-        let lines = lines.map(|cells| {
+        let lines = self.lines().map(|cells| {
             let cells: Vec<String> = cells.iter().map(|cell| quoted(cell)).collect();
             cells.join(",") + "\n"
         });
@@ -96,9 +108,9 @@ mod tests {
 
     #[test]
     fn a_table_is_markdown_and_csv() {
-        let mut table = Table::new("| figure | | mean, Mbit/s |");
+        let mut table = Table::new("figure | | mean, Mbit/s");
         assert!(table.is_empty());
-        table.row(&["4.1", "", "13.44 ± 0.03"].map(str::to_owned));
+        table.row(["4.1", "", "13.44 ± 0.03"]);
         assert_eq!(
             table.markdown(),
             "| figure | | mean, Mbit/s |\n|---|---|---|\n| 4.1 |  | 13.44 ± 0.03 |\n"
@@ -107,12 +119,19 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_right() {
-        let mut table = Table::of_numbers("| File | DRS | 16 MB |");
-        table.row(&["1 MB", "9.0", "9.1"].map(str::to_owned));
+    fn words_stand_left_and_numbers_right() {
+        let mut table = Table::new("flow | >goodput Mbit/s");
+        table.row(["one", "7.5"]);
+        table.row(["sf-sack", "10.25"]);
+        assert_eq!(
+            table.render(),
+            "flow     goodput Mbit/s\n\
+             one                 7.5\n\
+             sf-sack           10.25\n"
+        );
         assert_eq!(
             table.markdown(),
-            "| File | DRS | 16 MB |\n|---|---:|---:|\n| 1 MB | 9.0 | 9.1 |\n"
+            "| flow | goodput Mbit/s |\n|---|---:|\n| one | 7.5 |\n| sf-sack | 10.25 |\n"
         );
     }
 }

@@ -13,16 +13,17 @@ use fairwind_result::RunResult;
 use crate::experiments::{Asked, Configured, first_seeds, jobs, kept, load, run_or_kept};
 use crate::plan::{EXPERIMENT, Parameter, Run, Values};
 use crate::table::Table;
-use crate::{Error, Made, Task, page, parallel};
+use crate::{Error, Made, Study, Task, page, parallel};
 
-/// What a run of its plan has.
-pub(crate) const PARAMETERS: &[Parameter] = &[Parameter::new(EXPERIMENT, Values::Experiment)];
+/// Its runs are those of experiments.
+pub(crate) const STUDY: Study =
+    Study::new(&[Parameter::new(EXPERIMENT, Values::Experiment)], carry_out);
 
 /// Runs the experiments into `OUT/CELL/sim` and `OUT/CELL/lab` and compares the engines.
 ///
 /// # Errors
 /// If a run fails.
-pub(crate) fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
+fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let (at_a_time, seeds_at_a_time) = jobs(task, task.runs.len());
     let simulate = |run: &Run| totals_in(task, run, &Sim, task.engines.has_sim(), seeds_at_a_time);
     let simulated = parallel::each(&task.runs, at_a_time, simulate)?;
@@ -170,8 +171,8 @@ fn percent(cell: &Cell, of: Metric) -> String {
 /// The table of the page.
 fn table(cells: &[Cell]) -> Table {
     let mut table = Table::new(
-        "| cell | goodput, Mbit/s: simulator | lab | difference | mean queue, packets: simulator | lab | \
-         difference |",
+        "cell | goodput, Mbit/s: simulator | lab | difference | mean queue, packets: simulator | lab | \
+         difference",
     );
     for cell in cells {
         let mut row = vec![cell.name.clone()];
@@ -179,7 +180,7 @@ fn table(cells: &[Cell]) -> Table {
         row.push(percent(cell, goodput));
         row.extend(pair(cell, queue, 1));
         row.push(percent(cell, queue));
-        table.row(&row);
+        table.row(row);
     }
     table
 }
@@ -187,10 +188,10 @@ fn table(cells: &[Cell]) -> Table {
 /// All values, for a file.
 fn everything(cells: &[Cell]) -> Table {
     let mut table = Table::new(
-        "| cell | seeds | lab_runs | sim_goodput_mbps | lab_goodput_mbps | \
+        "cell | seeds | lab_runs | sim_goodput_mbps | lab_goodput_mbps | \
          goodput_difference_percent | sim_queue_mean_pkts | lab_queue_mean_pkts | \
          queue_difference_percent | sim_retransmits | lab_retransmits | sim_drops | lab_drops | \
-         lateness_p99_us |",
+         lateness_p99_us",
     );
     let off = |cell: &Cell, of: Metric| {
         let text = relative(cell, of).map(|share| format!("{:.1}", 100.0 * share));
@@ -207,7 +208,7 @@ fn everything(cells: &[Cell]) -> Table {
         row.extend(pair(cell, |totals| totals.drops, 0));
         let lateness = cell.totals()[1].and_then(|lab| lab.lateness_p99_us);
         row.push(lateness.map_or(String::new(), |us| format!("{us:.0}")));
-        table.row(&row);
+        table.row(row);
     }
     table
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fairwind_study::papers::{Index, Paper, State};
+use fairwind_study::papers::{Index, Paper, Row, State};
 use fairwind_study::{Plan, page};
 use fairwind_testing::page::{Section, check_sections};
 
@@ -31,35 +31,67 @@ fn generated_sections_have_every_row_of_the_index() {
     assert_eq!(known.len(), index.papers.len());
 }
 
+/// The numbers of a range: `4.1 to 4.24`.
+fn expanded(text: &str) -> Vec<String> {
+    let (first, last) = text.split_once(" to ").unwrap_or((text, text));
+    let parts = |number: &str| -> (String, u32) {
+        let (chapter, number) = match number.rsplit_once('.') {
+            Some((chapter, number)) => (format!("{chapter}."), number),
+            None => (String::new(), number),
+        };
+        (
+            chapter,
+            number
+                .parse()
+                .unwrap_or_else(|_| panic!("{text:?} is no number")),
+        )
+    };
+    let ((chapter, first), (same, last)) = (parts(first), parts(last));
+    assert!(chapter == same && first <= last, "{text:?} is no range");
+    (first..=last)
+        .map(|number| format!("{chapter}{number}"))
+        .collect()
+}
+
+#[test]
+fn ranges_stand_for_their_numbers() {
+    assert_eq!(expanded("3"), ["3"]);
+    assert_eq!(expanded("4.9 to 4.11"), ["4.9", "4.10", "4.11"]);
+}
+
 /// The numbers that several rows have, or none.
-fn miscounted(all: &[String], of_rows: Vec<&String>) -> Vec<String> {
-    let count = |number: &String| of_rows.iter().filter(|other| **other == number).count();
+fn miscounted(all: &[String], of_rows: &[String]) -> Vec<String> {
+    let count = |number: &String| of_rows.iter().filter(|other| *other == number).count();
     let listed = all.iter().filter(|number| count(number) != 1).cloned();
     let unknown = of_rows.iter().filter(|number| !all.contains(number));
-    listed
-        .chain(unknown.map(|number| (*number).clone()))
-        .collect()
+    listed.chain(unknown.cloned()).collect()
 }
 
 #[test]
 fn every_table_and_figure_of_the_papers_is_in_one_row() {
     let index = index();
+    let all = |ranges: &[String]| -> Vec<String> {
+        ranges.iter().flat_map(|range| expanded(range)).collect()
+    };
     let counts = index
         .papers
         .iter()
-        .map(|paper| (paper.tables.len(), paper.figures.len()));
+        .map(|paper| (all(&paper.tables).len(), all(&paper.figures).len()));
     // ENABLE, its slides, ImTCP, drsFTP, Web100-Dummynet.
     assert_eq!(
         counts.collect::<Vec<_>>(),
         [(28, 23), (0, 0), (4, 19), (0, 10), (2, 30)]
     );
     for paper in &index.papers {
-        let rows = || paper.rows.iter();
-        let tables = miscounted(&paper.tables, rows().flat_map(|row| &row.tables).collect());
-        let figures = miscounted(
-            &paper.figures,
-            rows().flat_map(|row| &row.figures).collect(),
-        );
+        let of_rows = |numbers: fn(&Row) -> &Vec<String>| -> Vec<String> {
+            paper
+                .rows
+                .iter()
+                .flat_map(|row| all(numbers(row)))
+                .collect()
+        };
+        let tables = miscounted(&all(&paper.tables), &of_rows(|row| &row.tables));
+        let figures = miscounted(&all(&paper.figures), &of_rows(|row| &row.figures));
         assert!(tables.is_empty(), "{}: tables {tables:?}", paper.name);
         assert!(figures.is_empty(), "{}: figures {figures:?}", paper.name);
     }

@@ -1,7 +1,5 @@
 //! `fairwind demo`: fairwind's main use, in one command.
 
-mod table;
-
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -13,7 +11,7 @@ use fairwind_study::demo::lab::{Arrival, SITE_FOLDER, missing};
 use fairwind_study::demo::network::TRAFFIC_FILE;
 use fairwind_study::demo::stage::{Outcomes, perform, simulate};
 use fairwind_study::demo::story::{CAPACITY_MBPS, DELAY_MS, Way};
-use fairwind_study::demo::{Story, monitor, report};
+use fairwind_study::demo::{Story, monitor, report, table};
 use jiff::Timestamp;
 
 use crate::failure::Failure;
@@ -53,34 +51,18 @@ pub(crate) struct Demo {
     /// Use the simulator, whatever this machine can do
     #[arg(long)]
     sim: bool,
-    #[command(flatten)]
-    tests: Tests,
-}
-
-/// What the demonstration starts itself with, in the lab.
-#[derive(Args)]
-struct Tests {
-    /// Tell an advisor of the tests in this file, when their time has come, and do nothing else
-    #[arg(long, value_name = "FILE", hide = true, requires_all = ["advisor", "clock_start", "clock_rate"])]
-    tests: Option<PathBuf>,
-    #[arg(long, value_name = "URL", hide = true)]
-    advisor: Option<String>,
-    #[arg(long, value_name = "TIME", hide = true)]
-    clock_start: Option<Timestamp>,
-    #[arg(long, value_name = "FACTOR", hide = true)]
-    clock_rate: Option<f64>,
+    /// Tell an advisor of the tests in this file, when their time has come, and do nothing else: what the
+    /// demonstration starts itself with, in the lab
+    #[arg(long, value_names = ["FILE", "URL", "TIME", "FACTOR"], num_args = 4, hide = true)]
+    tests: Vec<String>,
 }
 
 impl Demo {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        if let Tests {
-            tests: Some(file),
-            advisor: Some(advisor),
-            clock_start: Some(start),
-            clock_rate: Some(rate),
-        } = &self.tests
-        {
-            return Ok(monitor::run(file, advisor, *start, *rate)?);
+        if let [file, advisor, start, rate] = &self.tests[..] {
+            let start: Timestamp = start.parse().map_err(Failure::input)?;
+            let rate: f64 = rate.parse().map_err(Failure::input)?;
+            return Ok(monitor::run(file.as_ref(), advisor, start, rate)?);
         }
         let story = if self.quick {
             Story::quick(self.seed)
@@ -100,7 +82,7 @@ impl Demo {
         };
         bar.clear();
         let outcomes = outcomes.map_err(|error| match error {
-            fairwind_study::Error::Stopped => Failure::Interrupted,
+            fairwind_study::Error::Stopped => Failure::nothing_kept(),
             other => other.into(),
         })?;
         let page = report::write(&outcomes, &missing, &self.out)?;
@@ -280,10 +262,10 @@ mod tests {
         let never = || (measured(2e6, None), Arrival::Missing);
         let outcomes = outcomes([never(), never(), never()]);
         let expected = "\
-transfer         Mbit/s  took s  others lost %  others lost MB  sent again  changes  checksum
-standard TCP          -       -              -               -           -        0  none arrived
-NOCC throughout       -       -              -               -           -        0  none arrived
-advised               -       -              -               -           -        0  none arrived
+transfer         Mbit/s  took s  others lost %  others lost MB  retransmits  changes  checksum
+standard TCP          -       -              -               -            -        0  none arrived
+NOCC throughout       -       -              -               -            -        0  none arrived
+advised               -       -              -               -            -        0  none arrived
 ";
         assert_eq!(table::text(&outcomes), expected);
         assert_eq!(
@@ -307,10 +289,10 @@ advised               -       -              -               -           -      
         let outcomes = outcomes([whole, early, unfinished]);
         // 26 MB from 2 s to 6 s; meanwhile the others receive 36 MB instead of 40, in 10 s 90 instead of 100.
         let expected = "\
-transfer         Mbit/s  took s  others lost %  others lost MB  sent again  changes  checksum
-standard TCP       52.0     4.0           10.0            10.0           7        0  identical
-NOCC throughout    52.0       -              -               -           7        0  DIFFERS
-advised             4.0       -            0.0             0.0           7        0  none arrived
+transfer         Mbit/s  took s  others lost %  others lost MB  retransmits  changes  checksum
+standard TCP       52.0     4.0           10.0            10.0            7        0  identical
+NOCC throughout    52.0       -              -               -            7        0  DIFFERS
+advised             4.0       -            0.0             0.0            7        0  none arrived
 ";
         assert_eq!(table::text(&outcomes), expected);
         assert_eq!(

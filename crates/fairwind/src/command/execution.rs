@@ -61,14 +61,16 @@ impl Execution {
         } else {
             text(&completed)
         })?;
-        match completed.incomplete {
-            None => Ok(()),
-            Some(reason) => Err(Failure::Incomplete {
-                reason,
-                dir: completed.dir,
-                interrupted: interrupt::asked(),
-            }),
-        }
+        let Some(reason) = completed.incomplete else {
+            return Ok(());
+        };
+        let dir = completed.dir.display();
+        let kept = format!("what was measured is in {dir}, marked incomplete");
+        Err(if interrupt::asked() {
+            Failure::Stopped(kept)
+        } else {
+            Failure::Work(format!("{reason}\n  {kept}"))
+        })
     }
 }
 

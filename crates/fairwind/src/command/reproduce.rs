@@ -49,7 +49,7 @@ pub(crate) struct Reproduce {
     /// Only runs with this value of a parameter of the plan, such as size=1,8 or figure-4.1; * stands for any
     /// characters; repeatable
     #[arg(long, value_name = "[KEY=]VALUE")]
-    only: Vec<String>,
+    only: Vec<Filter>,
     /// How often each lab run is repeated: transfers, or seeds of the experiment [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     runs: Option<u16>,
@@ -106,7 +106,7 @@ impl Reproduce {
             page: self.page,
             options: Options {
                 engines: self.engine,
-                only: self.only.iter().map(|text| Filter::parse(text)).collect(),
+                only: self.only,
                 policy: match (self.again, self.kept) {
                     (true, _) => Policy::All,
                     (_, true) => Policy::Nothing,
@@ -142,8 +142,7 @@ fn list(experiments: &std::path::Path) -> Result<String, Failure> {
     let mut studies = Table::new("study | engines | what it shows");
     for name in plan::names(experiments)? {
         let plan = Plan::read(experiments, &name)?;
-        let engines: Vec<&str> = plan.engines.iter().map(|engine| engine.word()).collect();
-        studies.row([name, engines.join(", "), plan.title]);
+        studies.row([name, Engines::words(&plan.engines, ", "), plan.title]);
     }
     Ok(format!("{}\n{}", rows.render(), studies.render()))
 }

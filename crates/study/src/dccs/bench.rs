@@ -11,7 +11,7 @@ use fairwind_sim::outcome::{FlowOutcome, Instruments, Observer, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::case::{Case, Way};
+use super::case::Case;
 use super::following::{self, Input};
 use super::relation::{Relation, Trace, scaled};
 use super::series::{Series, available};
@@ -19,6 +19,7 @@ use super::tables::Transfer;
 use super::thesis::Level;
 use crate::Error;
 use crate::cache::{Cache, digest, program, write_whole};
+use crate::demo::story::Way;
 
 /// The file, in bytes: throughput times transfer time of the thesis' tables, within 0.1 %.
 const FILE_BYTES: f64 = 16.384e9;
@@ -51,8 +52,8 @@ impl Bench<'_> {
         let samples = series.with_less(level.less_mbps)?;
         let start = series.start(case.time)?;
         let inputs = match case.way {
-            Way::Advised(set) => {
-                let settings = following::settings(level.threshold_mbps, set);
+            Way::Advised => {
+                let settings = following::settings(level.threshold_mbps, case.history);
                 following::inputs(&samples, &settings, start, SPAN)
             }
             _ => Vec::new(),
@@ -223,8 +224,6 @@ impl Sent {
 
 #[cfg(test)]
 mod tests {
-    use fairwind_advice::HistorySet;
-
     use super::super::relation::Losses;
     use super::super::thesis::Thesis;
     use super::*;
@@ -252,7 +251,7 @@ mod tests {
             bench.run(&series, Case { way, ..case }).unwrap().unwrap().0
         };
         let (standard, nocc) = (run(Way::Standard), run(Way::Nocc));
-        let advised = run(Way::Advised(HistorySet::All));
+        let advised = run(Way::Advised);
         assert!(advised.inputs.starts_with('0'), "{}", advised.inputs);
         assert!(!advised.inputs.contains('1'), "{}", advised.inputs);
         assert_eq!(advised.mbps, nocc.mbps);

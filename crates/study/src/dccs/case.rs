@@ -3,7 +3,7 @@
 use fairwind_advice::HistorySet;
 
 use super::relation::Losses;
-use crate::demo::story;
+use crate::demo::story::Way;
 use crate::plan::{Parameter, Run, Values};
 
 /// What a run of the plan has: a transfer beside `others` other connections.
@@ -15,7 +15,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     Parameter::new("losses", Values::Words(&LOSSES_TAKEN)),
 ];
 
-/// Words of [`Way`]: the advised ones are named after the history that they know.
+/// Ways to send a file: the advised ones are named after the history that they know.
 const WAYS: [&str; 5] = [
     "standard",
     "nocc",
@@ -37,27 +37,6 @@ pub(crate) const HISTORY_SETS: [HistorySet; 3] = [
     HistorySet::LastDays(7),
 ];
 
-/// How a file is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// Not at all: the others are alone.
-    Nobody,
-    Standard,
-    Nocc,
-    Advised(HistorySet),
-}
-
-impl From<Way> for story::Way {
-    fn from(way: Way) -> story::Way {
-        match way {
-            Way::Nobody => story::Way::Nobody,
-            Way::Standard => story::Way::Standard,
-            Way::Nocc => story::Way::Nocc,
-            Way::Advised(_) => story::Way::Advised,
-        }
-    }
-}
-
 /// One transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
@@ -68,6 +47,8 @@ pub(crate) struct Case {
     /// Index in the times of day.
     pub time: usize,
     pub way: Way,
+    /// The history that the advisor knows.
+    pub history: HistorySet,
     /// How the emulator applies the losses it is given.
     pub losses: Losses,
 }
@@ -80,8 +61,14 @@ impl Case {
             level,
             time,
             way: Way::Standard,
+            history: HISTORY_SETS[0],
             losses,
         }
+    }
+
+    /// The same by another way.
+    pub(crate) fn by(self, way: Way) -> Case {
+        Case { way, ..self }
     }
 
     /// The transfer of a run; what the plan does not say is the first of its kind.
@@ -90,13 +77,17 @@ impl Case {
             let word = run.get(parameter);
             words.iter().position(|known| *known == word).unwrap_or(0)
         };
-        let [all, same_weekday, last_week] = HISTORY_SETS.map(Way::Advised);
-        let ways = [Way::Standard, Way::Nocc, all, same_weekday, last_week];
+        let (way, history) = match index(&WAYS, "way") {
+            0 => (Way::Standard, 0),
+            1 => (Way::Nocc, 0),
+            advised => (Way::Advised, advised - 2),
+        };
         Case {
             others: run.get("others").parse().unwrap_or(0),
             level: index(&LEVELS, "level"),
             time: index(&TIMES, "time"),
-            way: ways[index(&WAYS, "way")],
+            way,
+            history: HISTORY_SETS[history],
             losses: [Losses::Rounded, Losses::Exact][index(&LOSSES_TAKEN, "losses")],
         }
     }
@@ -120,6 +111,19 @@ mod tests {
         let thesis: Thesis = plan().data().unwrap();
         let levels = thesis.level.map(|level| level.used_percent.to_string());
         assert_eq!(levels, LEVELS);
+    }
+
+    #[test]
+    fn the_thesis_prints_every_transfer_with_rounded_losses_once() {
+        let plan = plan();
+        let thesis: Thesis = plan.data().unwrap();
+        let printed: Vec<Case> = thesis.results().transfers.iter().map(|t| t.case).collect();
+        let mut cases: Vec<Case> = plan.runs.iter().map(Case::of).collect();
+        cases.retain(|case| case.losses == Losses::Rounded);
+        assert_eq!(printed.len(), cases.len());
+        for case in cases {
+            assert!(printed.contains(&case), "{case:?}");
+        }
     }
 
     #[test]

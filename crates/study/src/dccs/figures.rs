@@ -4,16 +4,19 @@
 use std::time::Duration;
 
 use fairwind_advice::Mode;
-use fairwind_report::plot::chart::{Across, Chart, Curve, Panel, Style};
+use fairwind_report::plot::chart::{Across, Chart, Panel, Style};
 use fairwind_result::series::decimate::Point;
 
-use super::case::{Case, HISTORY_SETS, LEVELS, TIMES, Way};
+use super::case::{Case, LEVELS, TIMES};
 use super::following;
 use super::relation::Losses;
 use super::series::{Series, available};
-use super::tables::{BESIDE_OTHERS, Results, Tables, Transfer, gain, mean};
-use crate::Error;
-use crate::page::{Figure, Section, figures_of};
+use super::tables::{Results, Tables, Transfer};
+use crate::demo::report::{curve, point};
+use crate::demo::story::Way;
+use crate::page::{Figure, Section};
+use crate::statistics::mean;
+use crate::{Error, Made};
 
 const BY_TIME: &str = "Time of day";
 const BY_WAY: &str = "Way";
@@ -22,7 +25,7 @@ const AFTERNOON: usize = 3;
 /// The ways, in the order of [`Results::ways`].
 const WAYS: [&str; 3] = ["standard", "without congestion control", "advised"];
 
-/// A figure: the three values at each place of its horizontal axis, in the thesis and in our results.
+/// A figure: the three values at each place of its horizontal axis.
 struct Drawing<'a> {
     /// Number in the thesis.
     number: u32,
@@ -31,37 +34,32 @@ struct Drawing<'a> {
     across: (&'static str, &'a [&'static str]),
     /// What the values are of.
     curves: [String; 3],
-    thesis: &'a dyn Fn(usize) -> [f64; 3],
-    ours: &'a dyn Fn(&Results, usize) -> Option<[f64; 3]>,
+    values: &'a dyn Fn(&Results, usize) -> Option<[f64; 3]>,
 }
 
-/// Figures, and the parts of the page that show them.
-#[derive(Default)]
-pub(crate) struct Drawn {
-    pub sections: Vec<Section>,
-    pub figures: Vec<Figure>,
-}
-
-impl Drawn {
-    /// `name` is that of its part of the page.
-    fn add(&mut self, name: &str, plan: &str, chart: &Chart) {
-        let file = name.replace(' ', "-") + ".svg";
-        let link = format!("![{}]({}/{file})\n", chart.title, figures_of(plan));
-        self.sections.push(Section::text(name, link));
-        let svg = chart.svg();
-        self.figures.push(Figure { file, svg });
-    }
+/// Adds a figure, and the part of the page of this name that shows it.
+fn add(made: &mut Made, plan: &str, name: &str, chart: &Chart) {
+    let figure = Figure {
+        file: name.replace(' ', "-") + ".svg",
+        svg: chart.svg(),
+    };
+    let link = figure.link(plan, &chart.title);
+    made.sections.push(Section::text(name, link));
+    made.figures.push(figure);
 }
 
 /// Draws the figures that have results. The names of their parts of the page end in `suffix`.
-pub(crate) fn draw(tables: &Tables<'_>, plan: &str, suffix: &str) -> Drawn {
-    let mut drawn = Drawn::default();
+pub(crate) fn draw(tables: &Tables<'_>, plan: &str, suffix: &str, made: &mut Made) {
     let mut add = |drawing: &Drawing<'_>| {
         if let Some(chart) = drawing.chart(tables) {
-            drawn.add(&format!("figure {}{suffix}", drawing.number), plan, &chart);
+            add(
+                made,
+                plan,
+                &format!("figure {}{suffix}", drawing.number),
+                &chart,
+            );
         }
     };
-    let thesis = tables.thesis;
     let by_way = |ways: [&Transfer; 3], value: &dyn Fn(&Transfer) -> Option<f64>| {
         let [standard, nocc, advised] = ways.map(value);
         Some([standard?, nocc?, advised?])
@@ -70,14 +68,6 @@ pub(crate) fn draw(tables: &Tables<'_>, plan: &str, suffix: &str) -> Drawn {
         let ways = results.ways(Case::at(0, level, time, Losses::Rounded))?;
         by_way(ways, &|transfer| Some(transfer.mbps))
     };
-    let ftp_of_thesis = |level: usize, time: usize| {
-        let level = &thesis.level[level];
-        [
-            level.standard[time],
-            level.nocc[time],
-            level.advised[time][0],
-        ]
-    };
     for (level, number) in [8, 10, 12].into_iter().enumerate() {
         let throughput = Drawing {
             number,
@@ -85,8 +75,7 @@ pub(crate) fn draw(tables: &Tables<'_>, plan: &str, suffix: &str) -> Drawn {
             unit: "Mbit/s",
             across: (BY_TIME, &TIMES),
             curves: WAYS.map(str::to_owned),
-            thesis: &|time| ftp_of_thesis(level, time),
-            ours: &|results, time| ftp(results, level, time),
+            values: &|results, time| ftp(results, level, time),
         };
         add(&throughput);
     }
@@ -97,11 +86,7 @@ pub(crate) fn draw(tables: &Tables<'_>, plan: &str, suffix: &str) -> Drawn {
         unit: "Mbit/s",
         across: (BY_WAY, &WAYS),
         curves: levels.clone(),
-        thesis: &|way| {
-            [0, 1, 2]
-                .map(|level| mean((0..TIMES.len()).map(|time| ftp_of_thesis(level, time)[way])))
-        },
-        ours: &|results, way| {
+        values: &|results, way| {
             let at = |level, time| Some(ftp(results, level, time)?[way]);
             let of_level = |level| mean((0..TIMES.len()).filter_map(|time| at(level, time)));
             Some([0, 1, 2].map(of_level))
@@ -114,13 +99,9 @@ pub(crate) fn draw(tables: &Tables<'_>, plan: &str, suffix: &str) -> Drawn {
         unit: "%",
         across: (BY_TIME, &TIMES),
         curves: levels,
-        thesis: &|time| thesis.level.each_ref().map(|level| level.gain[time]),
-        ours: &|results, time| {
-            let of_level = |level| {
-                let ways = results.ways(Case::at(0, level, time, Losses::Rounded));
-                ways.map_or(f64::NAN, gain)
-            };
-            Some([0, 1, 2].map(of_level))
+        values: &|results, time| {
+            let of_level = |level| results.gain(Losses::Rounded, level, time);
+            Some([0, 1, 2].map(|level| of_level(level).unwrap_or(f64::NAN)))
         },
     };
     add(&gains);
@@ -140,14 +121,7 @@ pub(crate) fn draw(tables: &Tables<'_>, plan: &str, suffix: &str) -> Drawn {
             unit: "Mbit/s",
             across: (BY_TIME, &TIMES),
             curves: beside.clone(),
-            thesis: &|time| {
-                BESIDE_OTHERS.map(|way| match (others, other) {
-                    (1, _) => thesis.one_background[time][way].1,
-                    (_, 0) => thesis.two_background[time][way].1,
-                    _ => thesis.two_background[time][way].2,
-                })
-            },
-            ours: &|results, time| {
+            values: &|results, time| {
                 let ways = results.ways(Case::at(others, 0, time, Losses::Rounded))?;
                 // The lab measures two together.
                 let each = |transfer: &Transfer| {
@@ -159,23 +133,25 @@ pub(crate) fn draw(tables: &Tables<'_>, plan: &str, suffix: &str) -> Drawn {
         };
         add(&background);
     }
-    drawn
 }
 
 /// Draws Figures 9, 11 and 13 over our series: what is available while the advised transfer of 14:25 runs, shaded
 /// where the answers have switched congestion control off.
-pub(crate) fn answers(tables: &Tables<'_>, all: &[Series], plan: &str) -> Result<Drawn, Error> {
-    let mut drawn = Drawn::default();
-    let set = HISTORY_SETS[0];
+pub(crate) fn answers(
+    tables: &Tables<'_>,
+    all: &[Series],
+    plan: &str,
+    made: &mut Made,
+) -> Result<(), Error> {
     for (level, number) in [9, 11, 13].into_iter().enumerate() {
         let of_level = &tables.thesis.level[level];
         let case = Case {
-            way: Way::Advised(set),
+            way: Way::Advised,
             ..Case::at(0, level, AFTERNOON, Losses::Rounded)
         };
         let mut panels = Vec::new();
         let mut longest_min: f64 = 0.0;
-        for (series, results) in all.iter().zip(tables.all) {
+        for (series, results) in all.iter().zip(&tables.all[1..]) {
             let Some(transfer) = results.find(case) else {
                 continue;
             };
@@ -184,20 +160,19 @@ pub(crate) fn answers(tables: &Tables<'_>, all: &[Series], plan: &str) -> Result
                 Duration::from_secs_f64(transfer.seconds),
             );
             let samples = series.with_less(of_level.less_mbps)?;
-            let settings = following::settings(of_level.threshold_mbps, set);
+            let settings = following::settings(of_level.threshold_mbps, case.history);
             let inputs = following::inputs(&samples, &settings, start, took);
             let took_min = minutes(took);
             longest_min = longest_min.max(took_min);
             let until = inputs.iter().skip(1).map(|input| minutes(input.after));
             let ends = inputs.iter().zip(until.chain([took_min]));
             let off = ends.filter(|(input, _)| input.mode == Mode::NoCongestionControl);
-            let point = |time_s: f64, value: f64| Point { time_s, value };
             let mut found: Vec<Point> = available(&samples, start, took)
                 .iter()
                 .map(|recorded| point(minutes(recorded.after), recorded.mbps))
                 .collect();
             found.extend(found.last().map(|last| point(took_min, last.value)));
-            let threshold = of_level.threshold_mbps;
+            let threshold = [0.0, took_min].map(|at| point(at, of_level.threshold_mbps));
             panels.push(Panel {
                 name: series.name.to_owned(),
                 unit: "Mbit/s",
@@ -205,18 +180,8 @@ pub(crate) fn answers(tables: &Tables<'_>, all: &[Series], plan: &str) -> Result
                     .map(|(input, end)| (1, minutes(input.after), end))
                     .collect(),
                 curves: vec![
-                    Curve {
-                        name: "available".to_owned(),
-                        colour: Some(0),
-                        style: Style::Steps,
-                        points: found,
-                    },
-                    Curve {
-                        name: "threshold".to_owned(),
-                        style: Style::Threshold,
-                        points: vec![point(0.0, threshold), point(took_min, threshold)],
-                        ..Curve::default()
-                    },
+                    curve("available", 0, Style::Steps, found),
+                    curve("threshold", None, Style::Threshold, threshold.into()),
                 ],
                 ..Panel::default()
             });
@@ -234,9 +199,9 @@ pub(crate) fn answers(tables: &Tables<'_>, all: &[Series], plan: &str) -> Result
             across: Across::linear("Time (min)", longest_min),
             panels,
         };
-        drawn.add(&format!("figure {number}"), plan, &chart);
+        add(made, plan, &format!("figure {number}"), &chart);
     }
-    Ok(drawn)
+    Ok(())
 }
 
 fn minutes(time: Duration) -> f64 {
@@ -247,9 +212,9 @@ impl Drawing<'_> {
     /// `None` if there is no result.
     fn chart(&self, tables: &Tables<'_>) -> Option<Chart> {
         let (label, places) = self.across;
-        let mut panels = vec![self.panel("thesis", |place| Some((self.thesis)(place)))];
+        let mut panels = Vec::new();
         for results in tables.all {
-            let panel = self.panel(&results.name, |place| (self.ours)(results, place));
+            let panel = self.panel(&results.name, |place| (self.values)(results, place));
             panels.extend(
                 panel
                     .curves
@@ -274,23 +239,17 @@ impl Drawing<'_> {
     }
 
     fn panel(&self, name: &str, values: impl Fn(usize) -> Option<[f64; 3]>) -> Panel {
-        let point = |curve: usize, place: usize| {
-            let value = values(place)?[curve];
-            let time_s = place as f64;
-            (!value.is_nan()).then_some(Point { time_s, value })
-        };
-        let curve = |(at, name): (usize, &String)| Curve {
-            name: name.clone(),
-            colour: Some(at),
-            points: (0..self.across.1.len())
-                .filter_map(|place| point(at, place))
-                .collect(),
-            ..Curve::default()
+        let of_curve = |(at, name): (usize, &String)| {
+            let points = (0..self.across.1.len()).filter_map(|place| {
+                let value = values(place)?[at];
+                (!value.is_nan()).then_some(point(place as f64, value))
+            });
+            curve(name, at, Style::Solid, points.collect())
         };
         Panel {
             name: name.to_owned(),
             unit: self.unit,
-            curves: self.curves.iter().enumerate().map(curve).collect(),
+            curves: self.curves.iter().enumerate().map(of_curve).collect(),
             ..Panel::default()
         }
     }

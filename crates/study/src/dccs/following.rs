@@ -7,9 +7,9 @@ use fairwind_advice::{
 };
 use jiff::Timestamp;
 
-use super::case::Way;
 use super::relation::scaled;
 use super::series::time_zone;
+use crate::demo::story::Way;
 
 /// One answer of the advisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ fn control(mode: Mode) -> &'static str {
 pub(crate) fn first_control(way: Way, inputs: &[Input]) -> &'static str {
     match (way, inputs.first()) {
         (Way::Nocc, _) => "nocc",
-        (Way::Advised(_), Some(input)) => control(input.mode),
+        (Way::Advised, Some(input)) => control(input.mode),
         _ => "reno",
     }
 }

@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::cache::{Policy, program};
 use crate::demo::lab::missing;
 use crate::page::{self, Section};
-use crate::{Engines, Error, Made, Task, parallel};
+use crate::{Engines, Error, Made, Study, Task, parallel};
 
 use bench::Bench;
 use case::{Case, LEVELS, TIMES};
@@ -29,13 +29,13 @@ use series::Series;
 use tables::{Results, Tables, Transfer};
 use thesis::Thesis;
 
-pub(crate) use case::PARAMETERS;
+pub(crate) const STUDY: Study = Study::new(case::PARAMETERS, carry_out);
 
 /// Makes the transfers of the thesis' size in the simulator, or those scaled down in simulator and lab.
 ///
 /// # Errors
 /// If a transfer fails, or the lab cannot run here.
-pub(crate) fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
+fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let thesis: Thesis = task.plan.data()?;
     let (table_1, relation) = tables::table_1(&thesis, observed(task, "2005")?);
     let cases: Vec<Case> = task.runs.iter().map(Case::of).collect();
@@ -91,21 +91,21 @@ fn simulated(
             name: series.name.to_owned(),
             transfers,
             alone: [Some(background_alone), None],
+            thesis: None,
         });
-    let all = &results.collect::<Vec<_>>();
+    let all = &[thesis.results()]
+        .into_iter()
+        .chain(results)
+        .collect::<Vec<_>>();
     let tables = Tables { thesis, all };
-    let mut sections = vec![table_1];
-    sections.extend(tables.whole());
-    let mut drawn = figures::draw(&tables, &task.plan.name, "");
-    let answers = figures::answers(&tables, &all_series, &task.plan.name)?;
-    drawn.figures.extend(answers.figures);
-    sections.extend(drawn.sections.into_iter().chain(answers.sections));
-    sections.push(page::made("run"));
-    Ok(Made {
-        sections,
-        figures: drawn.figures,
+    let mut made = Made {
+        sections: [vec![table_1], tables.whole()].concat(),
         ..Made::default()
-    })
+    };
+    figures::draw(&tables, &task.plan.name, "", &mut made);
+    figures::answers(&tables, &all_series, &task.plan.name, &mut made)?;
+    made.sections.push(page::made("run"));
+    Ok(made)
 }
 
 /// The tables and figures of the scaled-down tests.
@@ -131,17 +131,18 @@ fn in_lab(
         series: Series::generated()?,
         levels: &thesis.level,
     };
-    let all = &small.run_all(cases)?;
+    let all = &[vec![thesis.results()], small.run_all(cases)?]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>();
     let tables = Tables { thesis, all };
-    let mut sections = scaled::tables::all(&tables, relation_here);
-    let drawn = figures::draw(&tables, &task.plan.name, " lab");
-    sections.extend(drawn.sections);
-    sections.push(page::made("lab run"));
-    Ok(Made {
-        sections,
-        figures: drawn.figures,
+    let mut made = Made {
+        sections: scaled::tables::all(&tables, relation_here),
         ..Made::default()
-    })
+    };
+    figures::draw(&tables, &task.plan.name, " lab", &mut made);
+    made.sections.push(page::made("lab run"));
+    Ok(made)
 }
 
 fn all_series(task: &Task<'_>) -> Result<Vec<Series>, Error> {

@@ -1,17 +1,19 @@
-//! The tables of the page: in each row the thesis, and below it our results.
+//! The tables of the page: the thesis, and below each of its rows our results.
 
 use std::fmt::Write;
 
-use super::case::{Case, HISTORY_SETS, TIMES, Way};
+use super::case::{Case, HISTORY_SETS, TIMES};
 use super::relation::{Losses, Relation};
 use super::thesis::{Level, Thesis};
+use crate::demo::story::Way;
 use crate::page::Section;
+use crate::statistics::mean;
 use crate::table::Table;
 
 /// The ways of most tables, in the order of [`Results::ways`].
-const WAYS: [Way; 3] = [Way::Standard, Way::Nocc, Way::Advised(HISTORY_SETS[0])];
+const WAYS: [Way; 3] = [Way::Standard, Way::Nocc, Way::Advised];
 /// The order of these in the thesis' tables of background connections.
-pub(crate) const BESIDE_OTHERS: [usize; 3] = [0, 2, 1];
+const BESIDE_OTHERS: [usize; 3] = [0, 2, 1];
 
 /// The result of a transfer.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,35 +29,51 @@ pub(crate) struct Transfer {
     pub inputs: String,
 }
 
-/// The transfers over one series, or in one engine.
-pub(crate) struct Results {
+/// The transfers over one series, in one engine, or in the thesis.
+pub(crate) struct Results<'a> {
     /// Their name in tables.
     pub name: String,
     pub transfers: Vec<Transfer>,
     /// Throughput of one other connection alone, and of two together, Mbit/s.
     pub alone: [Option<f64>; 2],
+    /// The thesis, if they are its own: its gains and means are as it prints them.
+    pub thesis: Option<&'a Thesis>,
 }
 
-impl Results {
+impl Results<'_> {
     pub(crate) fn find(&self, case: Case) -> Option<&Transfer> {
         self.transfers.iter().find(|transfer| transfer.case == case)
     }
 
     /// The transfers like this one by standard TCP, without congestion control and advised.
     pub(crate) fn ways(&self, case: Case) -> Option<[&Transfer; 3]> {
-        let [standard, nocc, advised] = WAYS.map(|way| self.find(Case { way, ..case }));
+        let [standard, nocc, advised] = WAYS.map(|way| self.find(case.by(way)));
         Some([standard?, nocc?, advised?])
     }
 
-    /// The mean gain of advised over standard FTP over the times of day, percent.
-    pub(crate) fn mean_gain(&self, losses: Losses, level: usize) -> f64 {
-        let gain = |time| Some(gain(self.ways(Case::at(0, level, time, losses))?));
-        mean((0..TIMES.len()).filter_map(gain))
+    /// The gain of advised over standard FTP, percent.
+    pub(crate) fn gain(&self, losses: Losses, level: usize, time: usize) -> Option<f64> {
+        if let Some(thesis) = self.thesis {
+            return Some(thesis.level[level].gain[time]);
+        }
+        let [standard, _, advised] = self.ways(Case::at(0, level, time, losses))?;
+        Some(100.0 * (advised.mbps / standard.mbps - 1.0))
+    }
+
+    /// The mean gain over the times of day at each level, percent.
+    pub(crate) fn mean_gains(&self, losses: Losses) -> [f64; 3] {
+        [0, 1, 2].map(|level| match self.thesis {
+            Some(thesis) => thesis.level[level].mean_gain,
+            None => mean((0..TIMES.len()).filter_map(|time| self.gain(losses, level, time))),
+        })
     }
 
     /// How much of their throughput the others lose beside FTP of each way, on average over the times of day,
     /// percent.
     pub(crate) fn mean_lost(&self, losses: Losses, others: usize) -> [f64; 3] {
+        if let (Some(thesis), 1) = (self.thesis, others) {
+            return thesis.background_lost;
+        }
         [0, 1, 2].map(|way| {
             let lost = |time| {
                 let beside = self.ways(Case::at(others, 0, time, losses))?[way];
@@ -72,7 +90,8 @@ impl Results {
 /// The tables of the page, of transfers of the thesis' size or scaled down.
 pub(crate) struct Tables<'a> {
     pub thesis: &'a Thesis,
-    pub all: &'a [Results],
+    /// The thesis' first.
+    pub all: &'a [Results<'a>],
 }
 
 /// Fits the constant to the throughputs of Table 1, observed or in their place, at delays of 25 and 50 ms,
@@ -94,13 +113,13 @@ pub(crate) fn table_1(thesis: &Thesis, observed: [[f64; 4]; 2]) -> (Section, Rel
     let (fitted, of_thesis) = (fit(observed), fit(thesis.observed));
     let constant = thesis.constant;
     let mut table = Table::new(&format!(
-        "| loss | delay | thesis: from C = {constant} | thesis: observed | from C = {:.2} | simulator |",
+        "loss | delay | thesis: from C = {constant} | thesis: observed | from C = {:.2} | simulator",
         fitted.constant
     ));
     for (delay, rtt_ms) in [25.0, 50.0].into_iter().enumerate() {
         for (at, percent) in [1.0, 2.0, 3.0, 4.0].into_iter().enumerate() {
             let there = thesis.observed[delay][at];
-            table.row(&[
+            table.row([
                 format!("{percent} %"),
                 format!("{rtt_ms} ms"),
                 format!("{:.2}", Relation { constant }.mbps(rtt_ms, percent)),
@@ -130,8 +149,8 @@ impl Tables<'_> {
         let levels = || self.thesis.level.iter().enumerate();
         let mut sections = vec![self.summary()];
         sections.extend(levels().map(|(at, level)| {
-            let columns = "| time of day | | standard, Mbit/s | h:mm:ss | without congestion control | \
-                           h:mm:ss | advised | h:mm:ss | gain | inputs |";
+            let columns = "time of day | | standard, Mbit/s | h:mm:ss | without congestion control | \
+                           h:mm:ss | advised | h:mm:ss | gain | inputs";
             self.throughput(columns, at, |mbps_and_time| mbps_and_time)
                 .section(&level.tables)
         }));
@@ -143,25 +162,51 @@ impl Tables<'_> {
 
     fn summary(&self) -> Section {
         let mut table = Table::new(
-            "| | mean gain over standard FTP, % used at least: 45 % | 60 % | 75 % | others lose beside \
-             standard FTP | advised | without congestion control |",
+            " | mean gain over standard FTP, % used at least: 45 % | 60 % | 75 % | others lose beside \
+             standard FTP | advised | without congestion control",
         );
-        let in_order = |lost: [f64; 3]| BESIDE_OTHERS.map(|way| lost[way]);
-        let gains = self.thesis.level.each_ref().map(|level| level.mean_gain);
-        let lost = in_order(self.thesis.background_lost);
-        table.row(&named("thesis", gains.into_iter().chain(lost).map(percent)));
-        for (losses, addition) in [
-            (Losses::Rounded, ""),
-            (Losses::Exact, ", losses not rounded"),
-        ] {
-            for results in self.all {
-                let gains = [0, 1, 2].map(|level| results.mean_gain(losses, level));
-                let lost = in_order(results.mean_lost(losses, 1));
-                let name = format!("{}{addition}", results.name);
-                table.row(&named(&name, gains.into_iter().chain(lost).map(percent)));
-            }
+        let mut row = |results: &Results, losses, addition: &str| {
+            let lost = results.mean_lost(losses, 1);
+            let lost = BESIDE_OTHERS.map(|way| lost[way]);
+            let cells = results.mean_gains(losses).into_iter().chain(lost);
+            let name = format!("{}{addition}", results.name);
+            table.row(named(&name, cells.map(percent)));
+        };
+        for results in self.all {
+            row(results, Losses::Rounded, "");
+        }
+        for results in &self.all[1..] {
+            row(results, Losses::Exact, ", losses not rounded");
         }
         table.section("summary")
+    }
+
+    /// Adds a row for each of the results that have cells; `first` begins the first of them.
+    fn rows(
+        &self,
+        table: &mut Table,
+        first: &str,
+        cells: impl Fn(&Results) -> Option<Vec<String>>,
+    ) {
+        for (at, results) in self.all.iter().enumerate() {
+            if let Some(cells) = cells(results) {
+                let first = if at == 0 { first } else { "" };
+                table.row(named(first, named(&results.name, cells)));
+            }
+        }
+    }
+
+    /// A table with such rows for each time of day.
+    fn by_time(
+        &self,
+        columns: &str,
+        cells: impl Fn(&Results, usize) -> Option<Vec<String>>,
+    ) -> Table {
+        let mut table = Table::new(columns);
+        for (time, name) in TIMES.into_iter().enumerate() {
+            self.rows(&mut table, name, |results| cells(results, time));
+        }
+        table
     }
 
     /// Tables 3 and 4, 6 and 7, 9 and 10; `of_way` are the cells of a transfer's throughput and time that have
@@ -172,85 +217,47 @@ impl Tables<'_> {
         level: usize,
         of_way: fn([String; 2]) -> [String; N],
     ) -> Table {
-        let mut table = Table::new(columns);
-        let mut row = |first: &str, name: &str, ways: [[String; 2]; 3], gain: f64, inputs: &str| {
-            let mut cells = vec![first.to_owned(), name.to_owned()];
-            cells.extend(ways.into_iter().flat_map(of_way));
-            cells.extend([percent(gain), inputs.to_owned()]);
-            table.row(&cells);
-        };
-        let thesis = &self.thesis.level[level];
-        for (time, name) in TIMES.into_iter().enumerate() {
-            let rates = [
-                thesis.standard[time],
-                thesis.nocc[time],
-                thesis.advised[time][0],
-            ];
-            let ways = [0, 1, 2].map(|way| [mbps(rates[way]), thesis.took[time][way].clone()]);
-            row(
-                name,
-                "thesis",
-                ways,
-                thesis.gain[time],
-                &thesis.inputs[time][0],
-            );
-            for results in self.all {
-                if let Some(ways) = results.ways(Case::at(0, level, time, Losses::Rounded)) {
-                    let inputs = &ways[2].inputs;
-                    let cells = ways.map(|way| [mbps(way.mbps), clock(way.seconds)]);
-                    row("", &results.name, cells, gain(ways), inputs);
-                }
-            }
-        }
-        let nothing = || [const { [const { String::new() }; 2] }; 3];
-        row("mean", "thesis", nothing(), thesis.mean_gain, "");
-        for results in self.all {
-            let gain = results.mean_gain(Losses::Rounded, level);
-            row("", &results.name, nothing(), gain, "");
-        }
+        let losses = Losses::Rounded;
+        let mut table = self.by_time(columns, |results, time| {
+            let ways = results.ways(Case::at(0, level, time, losses))?;
+            let cells = ways.map(|way| of_way([mbps(way.mbps), clock(way.seconds)]));
+            let gain = percent(results.gain(losses, level, time)?);
+            Some([&cells.concat()[..], &[gain, ways[2].inputs.clone()]].concat())
+        });
+        self.rows(&mut table, "mean", |results| {
+            let mut cells = vec![String::new(); 3 * N];
+            cells.extend([percent(results.mean_gains(losses)[level]), String::new()]);
+            Some(cells)
+        });
         table
     }
 
     /// Tables 13 and 14.
     fn one_background(&self) -> Section {
-        let mut table = Table::new(
-            "| time of day | | beside standard FTP: FTP / other | other loses | beside advised | other \
-             loses | beside FTP without congestion control | other loses |",
+        let losses = Losses::Rounded;
+        let mut table = self.by_time(
+            "time of day | | beside standard FTP: FTP / other | other loses | beside advised | other \
+             loses | beside FTP without congestion control | other loses",
+            |results, time| {
+                let ways = results.ways(Case::at(1, 0, time, losses))?;
+                let alone = Some(results.alone[0]?);
+                Some(BESIDE_OTHERS.map(|way| pair(ways[way], alone)).concat())
+            },
         );
-        let thesis = self.thesis;
-        let mut row = |first: &str, name: &str, alone: f64, pairs: [(f64, f64); 3]| {
-            let cells = pairs
-                .into_iter()
-                .flat_map(|(ftp, other)| pair(ftp, other, Some(alone)));
-            table.row(&named(first, named(name, cells)));
-        };
-        for (time, name) in TIMES.into_iter().enumerate() {
-            let pairs = thesis.one_background[time];
-            row(name, "thesis", thesis.background_alone, pairs);
-            for results in self.all {
-                let ways = results.ways(Case::at(1, 0, time, Losses::Rounded));
-                if let (Some(ways), Some(alone)) = (ways, results.alone[0]) {
-                    let pairs = BESIDE_OTHERS.map(|way| (ways[way].mbps, ways[way].others_mbps[0]));
-                    row("", &results.name, alone, pairs);
-                }
-            }
-        }
-        let mut means = |first: &str, name: &str, lost: [f64; 3]| {
-            let cells = BESIDE_OTHERS
-                .into_iter()
-                .flat_map(|way| [String::new(), percent(lost[way])]);
-            table.row(&named(first, named(name, cells)));
-        };
-        means("mean", "thesis", thesis.background_lost);
-        for results in self.all {
-            means("", &results.name, results.mean_lost(Losses::Rounded, 1));
-        }
+        self.rows(&mut table, "mean", |results| {
+            let lost = results.mean_lost(losses, 1);
+            Some(
+                BESIDE_OTHERS
+                    .map(|way| [String::new(), percent(lost[way])])
+                    .concat(),
+            )
+        });
         let mut section = table.section("tables 13 and 14");
-        let here = self.all.first().and_then(|results| results.alone[0]);
+        let here = self.all.get(1).and_then(|results| results.alone[0]);
         let _ = writeln!(
             section.markdown,
             "\nAlone, the other connection has {} Mbit/s in the thesis{}.",
-            thesis.background_alone,
+            self.thesis.background_alone,
             here.map_or(String::new(), |alone| format!(", {} here", mbps(alone)))
         );
         section
@@ -258,49 +265,33 @@ impl Tables<'_> {
 
     /// Tables 17 and 18.
     fn two_background(&self) -> Section {
-        let mut table = Table::new(
-            "| time of day | | standard FTP / other 1 / other 2 | advised | without congestion control |",
+        let table = self.by_time(
+            "time of day | | standard FTP / other 1 / other 2 | advised | without congestion control",
+            |results, time| {
+                let ways = results.ways(Case::at(2, 0, time, Losses::Rounded))?;
+                let three = |way: usize| {
+                    let others = &ways[way].others_mbps;
+                    [ways[way].mbps, others[0], others[1]].map(mbps).join(" / ")
+                };
+                Some(BESIDE_OTHERS.map(three).into())
+            },
         );
-        let three = |(ftp, one, two): (f64, f64, f64)| [ftp, one, two].map(mbps).join(" / ");
-        for (time, name) in TIMES.into_iter().enumerate() {
-            let cells = self.thesis.two_background[time].map(three);
-            table.row(&named(name, named("thesis", cells)));
-            for results in self.all {
-                if let Some(ways) = results.ways(Case::at(2, 0, time, Losses::Rounded)) {
-                    let cells = BESIDE_OTHERS.map(|way| {
-                        let Transfer {
-                            mbps, others_mbps, ..
-                        } = ways[way];
-                        three((*mbps, others_mbps[0], others_mbps[1]))
-                    });
-                    table.row(&named("", named(&results.name, cells)));
-                }
-            }
-        }
         table.section("tables 17 and 18")
     }
 
     /// Tables 20 and 21, 23 and 24, 26 and 27.
     fn history_sets(&self, at: usize, level: &Level) -> Section {
-        let mut table = Table::new(
-            "| time of day | | all history, Mbit/s | same weekday | last week | inputs: all history | \
-             same weekday | last week |",
-        );
-        for (time, name) in TIMES.into_iter().enumerate() {
-            let cells = level.advised[time].into_iter().map(mbps);
-            let cells = cells.chain(level.inputs[time].iter().cloned());
-            table.row(&named(name, named("thesis", cells)));
-            for results in self.all {
-                let found = HISTORY_SETS.map(|set| {
-                    let case = Case::at(0, at, time, Losses::Rounded);
-                    let way = Way::Advised(set);
-                    results.find(Case { way, ..case })
-                });
+        let table = self.by_time(
+            "time of day | | all history, Mbit/s | same weekday | last week | inputs: all history | \
+             same weekday | last week",
+            |results, time| {
+                let advised = Case::at(0, at, time, Losses::Rounded).by(Way::Advised);
+                let found = HISTORY_SETS.map(|history| results.find(Case { history, ..advised }));
                 let rates = found.map(|t| t.map_or(String::new(), |t| mbps(t.mbps)));
                 let inputs = found.map(|t| t.map_or(String::new(), |t| t.inputs.clone()));
-                table.row(&named("", named(&results.name, [rates, inputs].concat())));
-            }
-        }
+                Some([rates, inputs].concat())
+            },
+        );
         table.section(&level.history_tables)
     }
 }
@@ -311,16 +302,13 @@ pub(crate) fn named(name: &str, cells: impl IntoIterator<Item = String>) -> Vec<
 }
 
 /// Throughput of FTP and of the others beside it, and what these lose of what they have alone.
-pub(crate) fn pair(ftp: f64, others: f64, alone: Option<f64>) -> [String; 2] {
+pub(crate) fn pair(ftp: &Transfer, alone: Option<f64>) -> [String; 2] {
+    let others: f64 = ftp.others_mbps.iter().sum();
     let lost = alone.map(|alone| percent(lost(alone, others)));
     [
-        format!("{} / {}", mbps(ftp), mbps(others)),
+        format!("{} / {}", mbps(ftp.mbps), mbps(others)),
         lost.unwrap_or_default(),
     ]
-}
-
-pub(crate) fn gain([standard, _, advised]: [&Transfer; 3]) -> f64 {
-    100.0 * (advised.mbps / standard.mbps - 1.0)
 }
 
 fn lost(alone: f64, beside: f64) -> f64 {
@@ -342,12 +330,6 @@ fn clock(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
     format!("{hours}:{minutes:02}:{:02}", seconds % 60)
-}
-
-/// The mean; NaN without values.
-pub(crate) fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let values: Vec<f64> = values.collect();
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 #[cfg(test)]
@@ -378,11 +360,12 @@ mod tests {
             name: "lab".to_owned(),
             transfers,
             alone: [Some(80.0), None],
+            thesis: None,
         };
         // 0 % and 40 %; a quarter, three quarters, and between.
-        assert!((results.mean_gain(Losses::Rounded, 0) - 20.0).abs() < 1e-9);
+        assert!((results.mean_gains(Losses::Rounded)[0] - 20.0).abs() < 1e-9);
         let lost = results.mean_lost(Losses::Rounded, 1);
         assert_eq!(lost, [25.0, 75.0, 62.5]);
-        assert!(results.mean_gain(Losses::Exact, 0).is_nan());
+        assert!(results.mean_gains(Losses::Exact)[0].is_nan());
     }
 }

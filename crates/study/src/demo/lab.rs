@@ -5,25 +5,29 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use fairwind_advice::{Sample, Settings};
+use fairwind_advice::Settings;
 use fairwind_advisor::local::Local;
 use fairwind_advisor::{Clock, PathConfig};
 use fairwind_cc::kernel::Loaded;
 use fairwind_cc::native;
 use fairwind_ftp::protocol::digest::Algorithm;
 use fairwind_lab::congestion_control::load_private;
-use jiff::Timestamp;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rustix::process::geteuid;
 
 use super::day::Day;
-use super::story::{BUFFER_BYTES, HOP, PATH, Story, Way};
+use super::story::{HOP, PATH, Story, Way};
 use crate::Error;
 use crate::shell;
 
 /// The folder of what the two sites hold, in that of the demonstration; removed at its end.
 pub const SITE_FOLDER: &str = "site";
+/// In it: the folders of the two sites, the advisor's store, and the tests that it learns of during a run.
+const WEST: &str = "west";
+const EAST: &str = "east";
+const STATE: &str = "advisor";
+const TESTS: &str = "tests.csv";
 /// The file that is moved.
 const FILE: &str = "random.bin";
 /// Where the server listens.
@@ -45,43 +49,6 @@ pub fn missing() -> Vec<String> {
     let mut missing: Vec<String> = said.into_iter().filter_map(Result::err).collect();
     missing.dedup();
     missing
-}
-
-/// What is moved, over which path, and when.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// Seed of the file's content.
-    pub seed: u64,
-    /// Size of the file, bytes.
-    pub file_bytes: u64,
-    /// Buffer size that both programs request, bytes.
-    pub buffer_bytes: u64,
-    /// Time on the advisor's clock at the start of a run.
-    pub begins: Timestamp,
-    /// Speed of the advisor's clock, relative to real time.
-    pub rate: f64,
-    /// The advisor's settings for the path.
-    pub settings: Settings,
-    /// Tests of the path until the start of a run, ascending.
-    pub history: Vec<Sample>,
-    /// Tests that the advisor learns of during a run, ascending.
-    pub tests: Vec<Sample>,
-}
-
-impl Setup {
-    /// The setup of the demonstration.
-    pub fn of(story: &Story, day: &Day) -> Setup {
-        Setup {
-            seed: story.seed,
-            file_bytes: story.file_bytes,
-            buffer_bytes: BUFFER_BYTES,
-            begins: story.begins,
-            rate: story.rate,
-            settings: story.settings(),
-            history: day.history.clone(),
-            tests: day.tests.clone(),
-        }
-    }
 }
 
 /// What became of the file.
@@ -115,9 +82,9 @@ pub struct Site {
     checksum: String,
     /// nocc, loaded for the connections of this run only.
     nocc: Loaded,
+    /// Buffer size that both programs request, bytes.
     buffer_bytes: u64,
-    begins: Timestamp,
-    rate: f64,
+    story: Story,
 }
 
 impl Site {
@@ -127,7 +94,14 @@ impl Site {
     /// # Errors
     /// Fails if nocc cannot be loaded, a file cannot be written, or the advisor's store cannot be opened or
     /// written.
-    pub fn prepare(setup: &Setup, fairwind: PathBuf, out: &Path) -> Result<Site, Error> {
+    pub fn prepare(
+        story: &Story,
+        day: &Day,
+        settings: &Settings,
+        buffer_bytes: u64,
+        fairwind: PathBuf,
+        out: &Path,
+    ) -> Result<Site, Error> {
         let nocc = native::find("nocc")
             .expect("it is in cc/")
             .default_parameters();
@@ -137,22 +111,26 @@ impl Site {
             fairwind,
             checksum: String::new(),
             nocc: load_private(&nocc).map_err(Error::work)?,
-            buffer_bytes: setup.buffer_bytes,
-            begins: setup.begins,
-            rate: setup.rate,
+            buffer_bytes,
+            story: story.clone(),
         };
-        for folder in [site.west(), site.east(), site.state()] {
-            fs::create_dir_all(folder)?;
+        for folder in [WEST, EAST, STATE] {
+            fs::create_dir_all(site.folder.join(folder))?;
         }
-        site.checksum = write_random(&site.west().join(FILE), setup.seed, setup.file_bytes)?;
-        site.teach(setup)?;
-        fs::write(site.tests(), tests_csv(&setup.tests))?;
+        site.checksum = write_random(
+            &site.folder.join(WEST).join(FILE),
+            story.seed,
+            story.file_bytes,
+        )?;
+        site.teach(day, settings.clone())?;
+        let tests = day.tests.iter();
+        let lines = tests.map(|test| format!("{},{:.3}\n", test.time, test.available_mbps));
+        fs::write(site.folder.join(TESTS), lines.collect::<String>())?;
         Ok(site)
     }
 
     /// Stores the path's history and settings for the advisor.
-    fn teach(&self, setup: &Setup) -> Result<(), Error> {
-        let settings = setup.settings.clone();
+    fn teach(&self, day: &Day, settings: Settings) -> Result<(), Error> {
         let host = NETWORK.parse().map_err(Error::work)?;
         let mut path = PathConfig::new(PATH, vec![host]);
         path.hops = vec![HOP.to_owned()];
@@ -164,14 +142,12 @@ impl Site {
         path.controls = settings.controls;
         path.controls.off = self.nocc.name().to_owned();
         path.ping.interval_s = 0;
-        let clock = Clock::new(Some(setup.begins), 1.0);
-        let local = Local::open(Some(&self.state()), clock).map_err(Error::work)?;
+        let clock = Clock::new(Some(self.story.begins), 1.0);
+        let local = Local::open(Some(&self.folder.join(STATE)), clock).map_err(Error::work)?;
         local.put_path(path).map_err(Error::work)?;
         let known = local.path(PATH).map_err(Error::work)?;
-        local
-            .fill(&known, Some(HOP), setup.history.clone())
-            .map_err(Error::work)?;
-        Ok(())
+        let filled = local.fill(&known, Some(HOP), day.history.clone());
+        filled.map(drop).map_err(Error::work)
     }
 
     /// The command lines of a way.
@@ -190,7 +166,7 @@ impl Site {
         };
         let server = format!(
             "exec {fairwind} serve {} --config {} --listen 0.0.0.0:{PORT}{run_as}",
-            shell_word(&self.west())?,
+            shell_word(&self.folder.join(WEST))?,
             shell_word(&config)?,
         );
         let client = format!(
@@ -200,12 +176,11 @@ impl Site {
         // The advisor's clock starts with the run.
         let advisor = format!(
             "{fairwind} advisor --state {} --listen {ADVISOR} --clock-start {begins} --clock-rate {rate} \
-             & exec {fairwind} demo --tests {} --advisor http://{ADVISOR} --clock-start {begins} \
-             --clock-rate {rate}",
-            shell_word(&self.state())?,
-            shell_word(&self.tests())?,
-            begins = self.begins,
-            rate = self.rate,
+             & exec {fairwind} demo --tests {} http://{ADVISOR} {begins} {rate}",
+            shell_word(&self.folder.join(STATE))?,
+            shell_word(&self.folder.join(TESTS))?,
+            begins = self.story.begins,
+            rate = self.story.rate,
         );
         Ok(Programs {
             client,
@@ -254,28 +229,12 @@ impl Site {
         self.folder.with_file_name(name)
     }
 
-    fn west(&self) -> PathBuf {
-        self.folder.join("west")
-    }
-
-    fn east(&self) -> PathBuf {
-        self.folder.join("east")
-    }
-
-    fn state(&self) -> PathBuf {
-        self.folder.join("advisor")
-    }
-
-    fn tests(&self) -> PathBuf {
-        self.folder.join("tests.csv")
-    }
-
     fn config(&self, way: Way) -> PathBuf {
         self.folder.join(format!("{}.toml", way.folder()))
     }
 
     fn arrived(&self, way: Way) -> PathBuf {
-        self.east().join(format!("{}.bin", way.folder()))
+        self.folder.join(EAST).join(format!("{}.bin", way.folder()))
     }
 }
 
@@ -284,14 +243,6 @@ impl Drop for Site {
         // The folder may not exist.
         let _ = fs::remove_dir_all(&self.folder);
     }
-}
-
-/// The tests that are still to come at the start of a run.
-fn tests_csv(tests: &[Sample]) -> String {
-    let lines = tests
-        .iter()
-        .map(|test| format!("{},{:.3}\n", test.time, test.available_mbps));
-    lines.collect()
 }
 
 /// Writes a file of random bytes, the same for the same seed, and returns its checksum.

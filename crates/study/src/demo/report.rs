@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fairwind_advice::{Forecast, Hop, ModelKind, Samples, Settings};
+use fairwind_report::page::Style::{self, Dashed, Solid, Steps, Threshold};
 use fairwind_report::page::{
-    Across, Area, Chart, Curve, Heading, Page, Panel, Point, Style, Table, escape, number,
+    Across, Area, Chart, Curve, Heading, Page, Panel, Point, Table, escape, number,
 };
 
 use super::measure::Transfer;
 use super::stage::Outcomes;
-use super::story::{CAPACITY_MBPS, DELAY_MS, HOP, OTHERS, START_S, Story, THRESHOLD_MBPS, Way};
+use super::story::{CAPACITY_MBPS, DELAY_MS, HOP, OTHERS, START_S, THRESHOLD_MBPS, Way};
 use super::table;
 use crate::Error;
 
@@ -124,17 +125,8 @@ fn totals(outcomes: &Outcomes) -> Table {
         Heading::number("Changes", ""),
         Heading::text("File"),
     ]);
-    for row in table::rows(outcomes) {
-        table.row(vec![
-            escape(row.way),
-            number(row.mbps, 1),
-            number(row.took_s, 1),
-            number(row.others_lost_percent, 1),
-            number(row.others_lost_mb, 1),
-            number(row.retransmits.map(|segments| segments as f64), 0),
-            row.changes.to_string(),
-            escape(row.file),
-        ]);
+    for row in table::rows(outcomes, number) {
+        table.row(row);
     }
     table
 }
@@ -143,13 +135,27 @@ fn totals(outcomes: &Outcomes) -> Table {
 fn day(outcomes: &Outcomes) -> Chart {
     let story = &outcomes.story;
     let (hour_ahead, area) = forecasts(outcomes);
-    let advised = outcomes.of(Way::Advised);
-    let estimates: Vec<Point> = advised
-        .advised
-        .answers
-        .iter()
-        .filter_map(|answer| Some(point(answer.at_s, answer.available_mbps?)))
-        .collect();
+    let answers = outcomes.of(Way::Advised).advised.answers.iter();
+    let estimates = answers.filter_map(|answer| Some(point(answer.at_s, answer.available_mbps?)));
+    let threshold = [0.0, story.length_s].map(|at_s| point(at_s, THRESHOLD_MBPS));
+    let curves = vec![
+        curve(
+            "forecast an hour before (profile)",
+            TRANSFER,
+            Dashed,
+            hour_ahead,
+        ),
+        curve("available", AVAILABLE, Steps, available(outcomes)),
+        curve(
+            "estimate when asked (the thesis’ model)",
+            OTHER,
+            Solid,
+            estimates.collect(),
+        ),
+        curve("threshold", None, Threshold, threshold.into()),
+    ];
+    let mut panel = panel(outcomes, Way::Advised, "Mbit/s", curves);
+    panel.name.clear();
     Chart {
         title: "Available bandwidth".to_owned(),
         what: format!(
@@ -158,32 +164,9 @@ fn day(outcomes: &Outcomes) -> Chart {
         ),
         across: Across::time(story.length_s),
         panels: vec![Panel {
-            unit: "Mbit/s",
             spans: spans(outcomes, Way::Advised),
             areas: vec![area],
-            curves: vec![
-                curve(
-                    "forecast an hour before (profile)",
-                    Some(TRANSFER),
-                    Style::Dashed,
-                    hour_ahead,
-                ),
-                curve(
-                    "available",
-                    Some(AVAILABLE),
-                    Style::Steps,
-                    available(outcomes),
-                ),
-                curve(
-                    "estimate when asked (the thesis’ model)",
-                    Some(OTHER),
-                    Style::Solid,
-                    estimates,
-                ),
-                threshold(story),
-            ],
-            strokes: changes_of(outcomes, Way::Advised),
-            ..Panel::default()
+            ..panel
         }],
     }
 }
@@ -221,45 +204,26 @@ fn forecasts(outcomes: &Outcomes) -> (Vec<Point>, Area) {
 
 /// The transfer and the others, one panel per way.
 fn throughput(outcomes: &Outcomes) -> Chart {
-    let story = &outcomes.story;
     let alone = &outcomes.of(Way::Nobody).measured.others_mbps;
-    let panels = Way::TRANSFERS.map(|way| {
-        let measured = &outcomes.of(way).measured;
-        let transfer = measured.transfer.as_ref();
+    let panel = |way| {
+        let others = &outcomes.of(way).measured.others_mbps;
+        let transfer = of_transfer(outcomes, way, |transfer| &transfer.mbps);
+        let curves = vec![
+            curve("others alone", ALONE, Dashed, alone.clone()),
+            curve("others", OTHER, Solid, others.clone()),
+            curve("transfer", TRANSFER, Solid, transfer),
+            curve("available", AVAILABLE, Steps, available(outcomes)),
+        ];
         Panel {
-            name: way.words().to_owned(),
-            unit: "Mbit/s",
             spans: spans(outcomes, way),
-            curves: vec![
-                curve("others alone", Some(ALONE), Style::Dashed, alone.clone()),
-                curve(
-                    "others",
-                    Some(OTHER),
-                    Style::Solid,
-                    measured.others_mbps.clone(),
-                ),
-                curve(
-                    "transfer",
-                    Some(TRANSFER),
-                    Style::Solid,
-                    transfer.map(|t| t.mbps.clone()).unwrap_or_default(),
-                ),
-                curve(
-                    "available",
-                    Some(AVAILABLE),
-                    Style::Steps,
-                    available(outcomes),
-                ),
-            ],
-            strokes: changes_of(outcomes, way),
-            ..Panel::default()
+            ..panel(outcomes, way, "Mbit/s", curves)
         }
-    });
+    };
     Chart {
         title: "Throughput".to_owned(),
         what: "Payload in intervals of half a second; shaded: congestion control off".to_owned(),
-        across: Across::time(story.length_s),
-        panels: panels.into(),
+        across: Across::time(outcomes.story.length_s),
+        panels: Way::TRANSFERS.map(panel).into(),
     }
 }
 
@@ -270,27 +234,36 @@ fn of_transfers(
     unit: &'static str,
     of: fn(&Transfer) -> &[Point],
 ) -> Chart {
-    let panels = Way::TRANSFERS.map(|way| {
-        let transfer = outcomes.of(way).measured.transfer.as_ref();
-        Panel {
-            name: way.words().to_owned(),
-            unit,
-            curves: vec![curve(
-                "",
-                Some(TRANSFER),
-                Style::Solid,
-                transfer.map(|t| of(t).to_vec()).unwrap_or_default(),
-            )],
-            strokes: changes_of(outcomes, way),
-            ..Panel::default()
-        }
-    });
+    let panel = |way| {
+        let curve = curve("", TRANSFER, Solid, of_transfer(outcomes, way, of));
+        panel(outcomes, way, unit, vec![curve])
+    };
     Chart {
         title: title.to_owned(),
         what: "Of the file’s connection; strokes above: changes of the congestion control"
             .to_owned(),
         across: Across::time(outcomes.story.length_s),
-        panels: panels.into(),
+        panels: Way::TRANSFERS.map(panel).into(),
+    }
+}
+
+/// What a transfer's curve shows; nothing if it never began.
+fn of_transfer(outcomes: &Outcomes, way: Way, of: fn(&Transfer) -> &[Point]) -> Vec<Point> {
+    let transfer = outcomes.of(way).measured.transfer.as_ref();
+    transfer.map_or(Vec::new(), |transfer| of(transfer).to_vec())
+}
+
+/// The panel of a way, with strokes for the changes of its congestion control.
+fn panel(outcomes: &Outcomes, way: Way, unit: &'static str, curves: Vec<Curve>) -> Panel {
+    let changes = outcomes.of(way).advised.control_changes();
+    let times: Vec<f64> = changes.map(|change| change.at_s).collect();
+    let strokes = (!times.is_empty()).then_some((OFF, times));
+    Panel {
+        name: way.words().to_owned(),
+        unit,
+        curves,
+        strokes: strokes.into_iter().collect(),
+        ..Panel::default()
     }
 }
 
@@ -303,22 +276,16 @@ fn changes(page: &mut Page, outcomes: &Outcomes) {
         Heading::text("To"),
         Heading::text("Reason"),
     ]);
-    let advised = &outcomes.of(Way::Advised).advised;
+    let (story, advised) = (&outcomes.story, &outcomes.of(Way::Advised).advised);
     for change in &advised.changes {
+        let reason = escape(&change.reason);
         table.row(vec![
             number(Some(change.at_s), 2),
-            outcomes
-                .story
-                .time_at(change.at_s)
-                .strftime("%H:%M")
-                .to_string(),
+            story.time_at(change.at_s).strftime("%H:%M").to_string(),
             escape(&change.what),
             escape(&change.from),
             escape(&change.to),
-            format!(
-                "<span style=\"white-space:normal\">{}</span>",
-                escape(&change.reason)
-            ),
+            format!("<span style=\"white-space:normal\">{reason}</span>"),
         ]);
     }
     page.text(&format!(
@@ -338,46 +305,35 @@ fn spans(outcomes: &Outcomes, way: Way) -> Vec<(usize, f64, f64)> {
         Way::Nocc => vec![(START_S, transfer.end_s)],
         _ => outcome.advised.spans_off(transfer.end_s),
     };
-    spans
-        .into_iter()
-        .map(|(from, to)| (OFF, from, to))
-        .collect()
-}
-
-fn changes_of(outcomes: &Outcomes, way: Way) -> Vec<(usize, Vec<f64>)> {
-    let changes = outcomes.of(way).advised.control_changes();
-    let times: Vec<f64> = changes.map(|change| change.at_s).collect();
-    if times.is_empty() {
-        return Vec::new();
-    }
-    vec![(OFF, times)]
+    let shaded = spans.into_iter().map(|(from, to)| (OFF, from, to));
+    shaded.collect()
 }
 
 fn available(outcomes: &Outcomes) -> Vec<Point> {
-    let curve = outcomes.day.curve(&outcomes.story);
-    let shown = curve
+    let mut curve = outcomes.day.curve(&outcomes.story);
+    curve.retain(|(at_s, _)| *at_s <= outcomes.story.length_s);
+    curve
         .into_iter()
-        .filter(|(at_s, _)| *at_s <= outcomes.story.length_s);
-    shown.map(|(at_s, mbps)| point(at_s, mbps)).collect()
+        .map(|(at_s, mbps)| point(at_s, mbps))
+        .collect()
 }
 
-fn threshold(story: &Story) -> Curve {
-    let ends = vec![
-        point(0.0, THRESHOLD_MBPS),
-        point(story.length_s, THRESHOLD_MBPS),
-    ];
-    curve("threshold", None, Style::Threshold, ends)
-}
-
-fn curve(name: &str, colour: Option<usize>, style: Style, points: Vec<Point>) -> Curve {
+/// A curve; grey without a colour.
+pub(crate) fn curve(
+    name: &str,
+    colour: impl Into<Option<usize>>,
+    style: Style,
+    points: Vec<Point>,
+) -> Curve {
     Curve {
         name: name.to_owned(),
-        colour,
+        colour: colour.into(),
         style,
         points,
     }
 }
 
-fn point(time_s: f64, value: f64) -> Point {
+/// A point of a curve.
+pub(crate) fn point(time_s: f64, value: f64) -> Point {
     Point { time_s, value }
 }

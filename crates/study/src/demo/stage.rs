@@ -10,10 +10,10 @@ use fairwind_scenario::Experiment;
 
 use super::advised::{self, Advised};
 use super::day::Day;
-use super::lab::{Arrival, Setup, Site};
+use super::lab::{Arrival, Site};
 use super::measure::Measured;
 use super::network::{self, Means, TRAFFIC_FILE};
-use super::story::{Story, Way};
+use super::story::{BUFFER_BYTES, Story, Way};
 use crate::Error;
 
 /// The result of a way.
@@ -84,7 +84,7 @@ pub fn simulate(story: Story, out: &Path, progress: &dyn Progress) -> Result<Out
     let day = Day::of(&story);
     write_traffic(&story, &day, out)?;
     let foreseen = advised::foreseen(&story, &day);
-    let run = |way: Way| -> Result<Outcome, Error> {
+    let outcome = |way: Way| -> Result<Outcome, Error> {
         let text = network::experiment(&story, way, &Means::Simulated(&foreseen));
         let measured = run(&text, way, &Sim, out, progress)?;
         let transfer = measured.transfer.as_ref();
@@ -100,7 +100,10 @@ pub fn simulate(story: Story, out: &Path, progress: &dyn Progress) -> Result<Out
             experiment: text,
         })
     };
-    let ways = Way::ALL.into_iter().map(run).collect::<Result<_, _>>()?;
+    let ways = Way::ALL
+        .into_iter()
+        .map(outcome)
+        .collect::<Result<_, _>>()?;
     Ok(Outcomes {
         story,
         day,
@@ -121,7 +124,7 @@ pub fn perform(
 ) -> Result<Outcomes, Error> {
     let day = Day::of(&story);
     write_traffic(&story, &day, out)?;
-    let site = Site::prepare(&Setup::of(&story, &day), fairwind, out)?;
+    let site = Site::prepare(&story, &day, &story.settings(), BUFFER_BYTES, fairwind, out)?;
     let run = |way: Way| -> Result<Outcome, Error> {
         let programs = site.programs(way)?;
         let text = network::experiment(&story, way, &Means::Programs(&programs));

@@ -68,21 +68,20 @@ impl Way {
 
     /// Name of its result folder.
     pub fn folder(self) -> &'static str {
-        match self {
-            Way::Nobody => "others-alone",
-            Way::Standard => "standard",
-            Way::Nocc => "nocc",
-            Way::Advised => "advised",
-        }
+        self.names()[0]
     }
 
     /// Its name in tables and reports.
     pub fn words(self) -> &'static str {
+        self.names()[1]
+    }
+
+    fn names(self) -> [&'static str; 2] {
         match self {
-            Way::Nobody => "the others alone",
-            Way::Standard => "standard TCP",
-            Way::Nocc => "NOCC throughout",
-            Way::Advised => "advised",
+            Way::Nobody => ["others-alone", "the others alone"],
+            Way::Standard => ["standard", "standard TCP"],
+            Way::Nocc => ["nocc", "NOCC throughout"],
+            Way::Advised => ["advised", "advised"],
         }
     }
 }

@@ -3,49 +3,49 @@
 use super::lab::Arrival;
 use super::stage::Outcomes;
 use super::story::Way;
+use crate::table::Table;
 
-/// A row of the table.
-pub struct Row {
-    /// The way.
-    pub way: &'static str,
-    /// Throughput of the transfer, Mbit/s.
-    pub mbps: Option<f64>,
-    /// How long it took, seconds.
-    pub took_s: Option<f64>,
-    /// Share of their throughput that the others lost meanwhile, %.
-    pub others_lost_percent: Option<f64>,
-    /// Payload that the others lost in the whole run, MB.
-    pub others_lost_mb: Option<f64>,
-    /// Retransmitted segments.
-    pub retransmits: Option<u64>,
-    /// Changes of the congestion control.
-    pub changes: usize,
-    /// What became of the file.
-    pub file: &'static str,
-}
-
-/// A row for each way that moves the file.
-pub fn rows(outcomes: &Outcomes) -> Vec<Row> {
-    let row = |way: Way| {
+/// A row for each way that moves the file: throughput in Mbit/s, how long it took in seconds, what the others lost
+/// meanwhile in percent and in the whole run in MB, retransmitted segments, changes of the congestion control, and
+/// what became of the file. `number` writes a number with so many decimal places.
+pub fn rows(
+    outcomes: &Outcomes,
+    number: fn(Option<f64>, usize) -> String,
+) -> [Vec<String>; Way::TRANSFERS.len()] {
+    Way::TRANSFERS.map(|way| {
         let outcome = outcomes.of(way);
         let transfer = outcome.measured.transfer.as_ref();
-        Row {
-            way: way.words(),
-            mbps: transfer.map(|transfer| transfer.throughput_mbps()),
-            took_s: transfer
-                .filter(|transfer| transfer.bytes >= outcomes.story.file_bytes)
-                .map(|transfer| transfer.took_s()),
-            others_lost_percent: outcomes.others_lost(way).map(|share| 100.0 * share),
-            others_lost_mb: outcomes.others_lost_bytes(way).map(|bytes| bytes / 1e6),
-            retransmits: transfer.map(|transfer| transfer.retransmits),
-            changes: outcome.advised.control_changes().count(),
-            file: match outcome.file {
-                Some(Arrival::Identical) => "identical",
-                Some(Arrival::Differs) => "DIFFERS",
-                Some(Arrival::Missing) => "none arrived",
-                None => "simulated",
-            },
-        }
+        let whole = transfer.filter(|transfer| transfer.bytes >= outcomes.story.file_bytes);
+        let file = match outcome.file {
+            Some(Arrival::Identical) => "identical",
+            Some(Arrival::Differs) => "DIFFERS",
+            Some(Arrival::Missing) => "none arrived",
+            None => "simulated",
+        };
+        vec![
+            way.words().to_owned(),
+            number(transfer.map(|transfer| transfer.throughput_mbps()), 1),
+            number(whole.map(|transfer| transfer.took_s()), 1),
+            number(outcomes.others_lost(way).map(|share| 100.0 * share), 1),
+            number(outcomes.others_lost_bytes(way).map(|bytes| bytes / 1e6), 1),
+            number(transfer.map(|transfer| transfer.retransmits as f64), 0),
+            outcome.advised.control_changes().count().to_string(),
+            file.to_owned(),
+        ]
+    })
+}
+
+/// The table that is printed at the end.
+pub fn text(outcomes: &Outcomes) -> String {
+    let mut table = Table::new(
+        "transfer | >Mbit/s | >took s | >others lost % | >others lost MB | >retransmits | >changes | checksum",
+    );
+    let number = |value: Option<f64>, digits: usize| match value {
+        Some(value) => format!("{value:.digits$}"),
+        None => "-".to_owned(),
     };
-    Way::TRANSFERS.into_iter().map(row).collect()
+    for row in rows(outcomes, number) {
+        table.row(row);
+    }
+    table.render()
 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::report::Report;
-use super::{Between, Cell, DRS, Line, STOCK};
+use super::{Cell, DRS, Line, STOCK};
 use crate::cache::{Cache, Policy, program};
 use crate::demo::lab::write_random;
 use crate::{Error, Task, parallel, shell};
@@ -28,18 +28,7 @@ const CONTROL: &str = "cubic";
 /// A client beside the receiving server: both are in one host, and the sending server in the other. Its
 /// arguments are the program, the folder for what arrives, the options of the server, the file, and those of
 /// the client.
-const BETWEEN_SERVERS: &str = r#"
-    "$0" serve "$1" --listen "$FAIRWIND_HOST:2121" --run-as root --user bench \
-        --foreign-peer "$FAIRWIND_PEER/32" $2 &
-    server=$!
-    for _ in $(seq 100); do
-        "$0" ls "ftp://$FAIRWIND_HOST:2121/" >/dev/null 2>&1 && break
-        sleep 0.1
-    done
-    "$0" copy "ftp://$FAIRWIND_PEER/$3" "ftp://bench@$FAIRWIND_HOST:2121/$3" $4
-    status=$?
-    kill $server
-    exit $status"#;
+const BETWEEN_SERVERS: &str = include_str!("between-servers.sh");
 
 /// The transfers of a table: several of each kind and size.
 pub(crate) type Cells = BTreeMap<(String, u64), Vec<Report>>;
@@ -108,9 +97,9 @@ impl<'a> Bench<'a> {
                 continue;
             }
             let reports = self.cell(cell)?;
-            let table = match cell.between {
-                Between::ClientAndServer => &mut measured.client_and_server,
-                Between::Servers => &mut measured.servers,
+            let table = match cell.third_party {
+                false => &mut measured.client_and_server,
+                true => &mut measured.servers,
             };
             if !reports.is_empty() {
                 table.insert((cell.kind.word.clone(), cell.size), reports);
@@ -165,7 +154,7 @@ impl<'a> Bench<'a> {
             "queue": cell.line.queue,
             "options": cell.kind.options(cell.line),
             "size": cell.size,
-            "third_party": cell.between == Between::Servers,
+            "third_party": cell.third_party,
             "control": self.control,
             "kernel": fairwind_kernel::release(),
         })
@@ -222,43 +211,31 @@ impl<'a> Bench<'a> {
             shell::word(&served.to_string_lossy()),
             options.join(" ")
         );
-        let path = ["--bandwidth", &cell.line.bandwidth, "--delay", "50ms"];
-        let hosts = [
-            "--congestion-control",
-            self.control,
-            "--server",
-            server.trim_end(),
-        ];
-        let words = ["lab", "exec"].into_iter().chain(path);
-        let words = words
-            .chain(["--queue", &cell.line.queue])
-            .chain(hosts)
-            .chain(["--"]);
-        let mut arguments: Vec<OsString> = words.map(OsString::from).collect();
+        let mut arguments: Vec<OsString> = ["lab", "exec", "--bandwidth", &cell.line.bandwidth]
+            .into_iter()
+            .chain(["--delay", "50ms", "--queue", &cell.line.queue])
+            .chain(["--congestion-control", self.control])
+            .chain(["--server", server.trim_end(), "--"])
+            .map(OsString::from)
+            .collect();
         let moving = ["--json", "--checksum", "off", "--no-resume"];
-        match cell.between {
-            Between::ClientAndServer => {
-                arguments.push(fairwind.into());
-                arguments.push("get".into());
-                arguments.push(format!("ftp://{{peer}}/{file}").into());
-                arguments.push(received.join(&file).into());
-                arguments.extend(moving.iter().map(OsString::from));
-                arguments.extend(options.iter().map(OsString::from));
-            }
-            Between::Servers => {
-                let options = options.join(" ");
-                // A client that only directs has no buffers of its own.
-                let sizing = if cell.kind.word == DRS {
-                    ""
-                } else {
-                    " --no-drs"
-                };
-                let moving = moving.join(" ") + sizing;
-                arguments.extend(["sh", "-c", BETWEEN_SERVERS].iter().map(OsString::from));
-                arguments.push(fairwind.into());
-                arguments.push(received.into());
-                arguments.extend([options, file, moving].iter().map(OsString::from));
-            }
+        if cell.third_party {
+            // A client that only directs has no buffers of its own.
+            let sizing = if cell.kind.word == DRS {
+                ""
+            } else {
+                " --no-drs"
+            };
+            let moving = moving.join(" ") + sizing;
+            arguments.extend(["sh", "-c", BETWEEN_SERVERS].map(OsString::from));
+            arguments.extend([fairwind.into(), received.into()]);
+            arguments.extend([options.join(" "), file, moving].map(OsString::from));
+        } else {
+            let from = format!("ftp://{{peer}}/{file}");
+            arguments.extend([fairwind.into(), "get".into(), from.into()]);
+            arguments.push(received.join(&file).into());
+            arguments.extend(moving.map(OsString::from));
+            arguments.extend(options.into_iter().map(OsString::from));
         }
         Ok(arguments)
     }
@@ -291,9 +268,9 @@ pub(crate) fn control<'a>(task: &'a Task<'_>) -> &'a str {
 
 /// The name of a transfer's record.
 fn name(cell: &Cell<'_>, number: &str) -> String {
-    let what = match cell.between {
-        Between::ClientAndServer => "client-server",
-        Between::Servers => "third-party",
+    let what = match cell.third_party {
+        false => "client-server",
+        true => "third-party",
     };
     let (line, kind, size) = (&cell.line.word, &cell.kind.word, cell.size);
     format!("{line}-{what}-{kind}-{size}MB-{number}")

@@ -11,12 +11,14 @@ mod tables;
 use serde::Deserialize;
 
 use crate::plan::{Parameter, Run, Values};
-use crate::{Error, Made, Task};
+use crate::{Error, Made, Study, Task};
 
 use bench::Bench;
 
+pub(crate) const STUDY: Study = Study::new(PARAMETERS, carry_out);
+
 /// What a run of its plan has.
-pub(crate) const PARAMETERS: &[Parameter] = &[
+const PARAMETERS: &[Parameter] = &[
     Parameter::new("path", Values::Words(&["95", "1000"])),
     Parameter::new(
         "transfer",
@@ -76,20 +78,12 @@ const TUNED: &str = "tuned";
 const AUTO: &str = "auto";
 const DRS: &str = "drs";
 
-/// Who moves the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Between {
-    /// `fairwind get`, from a server.
-    ClientAndServer,
-    /// Two servers, directed by `fairwind copy`.
-    Servers,
-}
-
 /// A run of the plan.
 #[derive(Clone, Copy, Debug)]
 struct Cell<'a> {
     line: &'a Line,
-    between: Between,
+    /// Whether two servers move the file, directed by `fairwind copy`, and not `fairwind get` from a server.
+    third_party: bool,
     /// Whether its buffer is looked at over time.
     over_time: bool,
     kind: &'a Kind,
@@ -104,10 +98,7 @@ impl<'a> Cell<'a> {
         let kind = data.kind.iter().find(|kind| kind.word == run.get("kind"));
         Some(Cell {
             line: line.or(data.path.first())?,
-            between: match run.get("transfer") {
-                "third-party" => Between::Servers,
-                _ => Between::ClientAndServer,
-            },
+            third_party: run.get("transfer") == "third-party",
             over_time: run.get("transfer") == "over time",
             kind: kind.or(data.kind.first())?,
             size: run.get("size").parse().unwrap_or(1),
@@ -119,7 +110,7 @@ impl<'a> Cell<'a> {
 ///
 /// # Errors
 /// If a transfer fails.
-pub(crate) fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
+fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let data: Data = task.plan.data()?;
     let cells = cells(&data, &task.runs)?;
     let bench = Bench::new(task);

@@ -8,7 +8,8 @@ use fairwind_result::Machine;
 use super::bench::{Cells, Measured, control};
 use super::report::Report;
 use super::{AUTO, DRS, Kind, Line, STOCK, TUNED};
-use crate::page::{Figure, Section, figures_of, kernel};
+use crate::page::{Figure, Section, kernel};
+use crate::statistics::{mean, standard_deviation};
 use crate::table::Table;
 use crate::{Made, Task};
 
@@ -50,15 +51,13 @@ struct Page<'a> {
 impl Page<'_> {
     /// Draws a figure and returns the link to it.
     fn draw(&mut self, file: &str, plot: &Plot<'_>) -> String {
-        self.made.figures.push(Figure {
+        let figure = Figure {
             file: format!("{file}.svg"),
             svg: plot.svg(),
-        });
-        format!(
-            "![{}]({}/{file}.svg)\n\n",
-            plot.title,
-            figures_of(self.plan)
-        )
+        };
+        let link = figure.link(self.plan, plot.title);
+        self.made.figures.push(figure);
+        link + "\n"
     }
 
     /// Adds a part: figures, and below them a table.
@@ -136,18 +135,16 @@ impl Page<'_> {
         };
         let figure = self.draw(&part.name, &plot);
         let heads = part.listed.iter();
-        let heads = heads.map(|kind| format!(" {} ({}) |", kind.name, part.unit));
-        let last = part.last.map(|(head, _)| format!(" {head} |"));
-        let heads: String = heads.chain(last).collect();
-        let mut table = Table::of_numbers(&format!("| File |{heads}"));
+        let heads = heads.map(|kind| format!("| >{} ({}) ", kind.name, part.unit));
+        let last = part.last.map(|(head, _)| format!("| >{head}"));
+        let mut table = Table::new(&format!("File {}", heads.chain(last).collect::<String>()));
         for size in sizes(part.cells) {
             let of = |kind: &&Kind| part.cells.get(&(kind.word.clone(), size));
             let cells = part.listed.iter().map(of);
             let cells = cells.map(|reports| reports.map(|reports| (part.text)(reports)));
             let last = part.last.map(|(_, of_size)| of_size(size));
             let cells = cells.chain(last).map(|cell| cell.unwrap_or_else(dash));
-            let row: Vec<String> = std::iter::once(format!("{size} MB")).chain(cells).collect();
-            table.row(&row);
+            table.row(std::iter::once(format!("{size} MB")).chain(cells));
         }
         self.part(&part.name, &figure, &table);
     }
@@ -180,15 +177,15 @@ impl Page<'_> {
             }),
         };
         figures += &self.draw(&format!("estimate-{}", line.word), &estimates);
-        let mut table = Table::of_numbers(
-            "| Transfer | Rate (Mbit/s) | Last buffer (MB) | Shortest echo (ms) | Last RTT (ms) | Messages |",
+        let mut table = Table::new(
+            "Transfer | >Rate (Mbit/s) | >Last buffer (MB) | >Shortest echo (ms) | >Last RTT (ms) | >Messages",
         );
         for (number, report) in (1_u32..).zip(reports) {
             let value = |key: &str, digits: usize, unit: f64| {
                 let value = report.number(key);
                 value.map_or(dash(), |value| format!("{:.digits$}", value / unit))
             };
-            table.row(&[
+            table.row([
                 number.to_string(),
                 value("mbps", 1, 1.0),
                 value("drs_buffer_bytes", 2, 1e6),
@@ -222,8 +219,7 @@ struct OverSizes<'a> {
 
 /// What was to be reached: with 128 MB and more, or else the largest size.
 fn goals(done: &[Measured<'_>]) -> Table {
-    let mut table =
-        Table::of_numbers("| Path | DRS / 64 KiB | DRS / tuned | DRS against autotuning |");
+    let mut table = Table::new("Path | >DRS / 64 KiB | >DRS / tuned | >DRS against autotuning");
     for measured in done {
         let (line, cells) = (measured.line, &measured.client_and_server);
         let all: Vec<u64> = sizes(cells).into_iter().collect();
@@ -236,7 +232,7 @@ fn goals(done: &[Measured<'_>]) -> Table {
             let goal = |reached: Option<String>, goal: String| {
                 format!("{} (at least {goal})", reached.unwrap_or_else(dash))
             };
-            table.row(&[
+            table.row([
                 format!("{}, {size} MB", line.name),
                 goal(
                     drs_by(STOCK).map(|ratio| format!("{ratio:.1}")),
@@ -302,11 +298,6 @@ fn above(ratio: f64) -> String {
     format!("{:+.1} %", 100.0 * (ratio - 1.0))
 }
 
-fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
-    let n = values.len() as f64;
-    values.sum::<f64>() / n
-}
-
 fn mean_mbps(reports: &[Report]) -> f64 {
     mean(reports.iter().map(Report::mbps))
 }
@@ -318,14 +309,11 @@ fn efficiency(reports: &[Report]) -> f64 {
 
 /// The mean rate, and of several transfers the standard deviation (n - 1).
 fn rate_and_spread(reports: &[Report]) -> String {
+    let all: Vec<f64> = reports.iter().map(Report::mbps).collect();
     let mean = mean_mbps(reports);
-    let squares: f64 = reports
-        .iter()
-        .map(|report| (report.mbps() - mean).powi(2))
-        .sum();
     match reports.len() {
         1 => format!("{mean:.1}"),
-        n => format!("{mean:.1} ± {:.1}", (squares / (n - 1) as f64).sqrt()),
+        _ => format!("{mean:.1} ± {:.1}", standard_deviation(&all)),
     }
 }
 

@@ -29,7 +29,7 @@ fn runs_are_the_combinations_of_the_values() {
         ("test", &[Engines::Lab][..])
     );
     let only = |texts: &[&str]| {
-        let filters: Vec<Filter> = texts.iter().map(|text| Filter::parse(text)).collect();
+        let filters: Vec<Filter> = texts.iter().map(|text| Filter::from(*text)).collect();
         plan.select(&filters).map(|runs| runs.len())
     };
     assert_eq!(only(&[]).unwrap(), 4);

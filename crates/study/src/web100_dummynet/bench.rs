@@ -10,7 +10,7 @@ use fairwind_result::{FLOWS_FILE, RunResult, seed_folder};
 use fairwind_scenario::Experiment;
 
 use crate::experiments::{Asked, first_seeds, jobs, load, run_or_kept};
-use crate::plan::{Plan, Run};
+use crate::plan::Run;
 use crate::{Error, Task, parallel};
 
 /// The lab configured like the testbed: network cards of 2005 did not cut segments.
@@ -35,28 +35,29 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
+    /// The folder of its results, and its name in tables.
+    fn words(self) -> [&'static str; 2] {
+        match self {
+            Engine::Sim => ["sim", "simulator"],
+            Engine::SimToday => ["sim-today", "simulator, Linux 6"],
+            Engine::Lab => ["lab", "lab"],
+        }
+    }
+
     /// The folder of its results.
     pub(crate) fn folder(self) -> &'static str {
-        match self {
-            Engine::Sim => "sim",
-            Engine::SimToday => "sim-today",
-            Engine::Lab => "lab",
-        }
+        self.words()[0]
     }
 
     /// Its name in tables.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Engine::Sim => "simulator",
-            Engine::SimToday => "simulator, Linux 6",
-            Engine::Lab => "lab",
-        }
+        self.words()[1]
     }
 }
 
 /// The results of all runs, in all engines.
 pub(crate) struct Bench<'a> {
-    task: &'a Task<'a>,
+    pub task: &'a Task<'a>,
     /// What makes the runs.
     pub engines: Vec<Engine>,
     /// By name of the run, in the order of the engines.
@@ -107,26 +108,6 @@ impl<'a> Bench<'a> {
         self.done.get(name).map(Vec::as_slice)
     }
 
-    /// The plan's runs that have been made.
-    pub(crate) fn runs(&self) -> &[Run] {
-        &self.task.runs
-    }
-
-    /// The plan.
-    pub(crate) fn plan(&self) -> &Plan {
-        self.task.plan
-    }
-
-    /// A folder below that of all results.
-    pub(crate) fn folder(&self, below: &str, name: &str) -> PathBuf {
-        self.task.out.join(below).join(name)
-    }
-
-    /// Says how it goes.
-    pub(crate) fn tell(&self, line: &str) {
-        self.task.tell(line);
-    }
-
     fn load(&self, engine: Engine, run: &Run) -> Result<Experiment, Error> {
         let experiment = load(self.task, run)?;
         if engine != Engine::SimToday {
@@ -148,7 +129,7 @@ impl<'a> Bench<'a> {
     fn run_in(&self, engine: Engine, run: &Run, jobs: usize) -> Result<(String, Done), Error> {
         let experiment = self.load(engine, run)?;
         let name = run.name();
-        let folder = self.folder(engine.folder(), &name);
+        let folder = self.task.out.join(engine.folder()).join(&name);
         let most = match engine {
             Engine::Sim | Engine::SimToday => self.task.seeds(),
             Engine::Lab => Some(self.task.options.repetitions.unwrap_or(1)),

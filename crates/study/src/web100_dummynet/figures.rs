@@ -1,6 +1,5 @@
 //! The figures of both engines overlaid, and how far apart they are.
 
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
@@ -9,8 +8,9 @@ use fairwind_result::{Stored, seed_folder};
 
 use super::bench::{Bench, Engine};
 use crate::Error;
-use crate::page::{Figure, Section, figures_of};
+use crate::page::{Figure, Section};
 use crate::plan::Plan;
+use crate::table::Table;
 
 /// The lab's drop-tail against its RED.
 pub(crate) const RED_IN_THE_LAB: &str = "drop-tail-and-RED-in-the-lab";
@@ -35,9 +35,9 @@ const DROP_TAIL_AND_RED: [&str; 2] = ["figure-4.21", "figure-4.22"];
 /// Overlays the results of both engines, and drop-tail on RED in each.
 pub(crate) fn lay(bench: &Bench<'_>) -> Result<Vec<Laid>, Error> {
     let mut laid = Vec::new();
-    for run in bench.runs() {
+    for run in &bench.task.runs {
         let name = run.name();
-        let folder = |engine: Engine| bench.folder(engine.folder(), &name);
+        let folder = |engine: Engine| bench.task.out.join(engine.folder()).join(&name);
         let [sim, today, lab] = [Engine::Sim, Engine::SimToday, Engine::Lab].map(folder);
         laid.push(Laid {
             overlay: written(bench, "both", [&sim, &lab], &name)?,
@@ -56,7 +56,7 @@ pub(crate) fn lay(bench: &Bench<'_>) -> Result<Vec<Laid>, Error> {
         {
             continue;
         }
-        let [a, b] = DROP_TAIL_AND_RED.map(|run| bench.folder(engine.folder(), run));
+        let [a, b] = DROP_TAIL_AND_RED.map(|run| bench.task.out.join(engine.folder()).join(run));
         laid.push(Laid {
             overlay: written(bench, "both", [&a, &b], name)?,
             today: None,
@@ -73,15 +73,15 @@ fn written(
     [a, b]: [&Path; 2],
     name: &str,
 ) -> Result<Overlay, Error> {
-    let overlay = overlay::write(a, b, &bench.folder(below, name))?;
-    bench.tell(&overlay.page.display().to_string());
+    let overlay = overlay::write(a, b, &bench.task.out.join(below).join(name))?;
+    bench.task.tell(&overlay.page.display().to_string());
     Ok(overlay)
 }
 
 /// How far the distributions of the lab are from those of the simulator, and a single run of the
 /// simulator from all its runs.
 pub(crate) fn distances(laid: &[Laid]) -> Section {
-    let mut markdown = String::from(DISTANCES);
+    let mut table = Table::new("experiment | | throughput, % | cwnd, % | RTT, % | queue, %");
     for laid in laid {
         let Some(today) = &laid.today else { continue };
         let mut names: Vec<&str> = Vec::new();
@@ -110,31 +110,13 @@ pub(crate) fn distances(laid: &[Laid]) -> Section {
                     .map(|d| format!("{:.1}", 100.0 * d));
                 texts.collect::<Vec<_>>().join(", ")
             });
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                markdown,
-                "| {experiment} | {name} | {} |",
-                cells.join(" | ")
-            );
+            let [throughput, cwnd, rtt, queue] = &cells;
+            table.row([experiment, name, throughput, cwnd, rtt, queue]);
         }
     }
-    markdown.push('\n');
+    let markdown = include_str!("distances.md").to_owned() + &table.markdown() + "\n";
     Section::text("distances", markdown)
 }
-
-/// The text above the table of distances.
-const DISTANCES: &str = "\
-## How far the lab is from the simulator
-
-Where a saw's tooth begins is chance, so curves over time need not coincide. The distributions of
-throughput, window, round-trip time and queue do not depend on it. Each cell says by how many percent of
-their mean the values of the simulator would have to be moved, on average, to have the lab's
-distribution: with the TCP of 2005, with that of Linux 6, and, for scale, the most that a single run of
-the simulator is from all its runs (not where the file has one seed).
-
-| experiment | | throughput, % | cwnd, % | RTT, % | queue, % |
-|---|---|---|---|---|---|
-";
 
 fn distance(spreads: &[Spread], name: &str, quantity: &str) -> Option<f64> {
     let mut spreads = spreads.iter();
@@ -169,12 +151,13 @@ pub(crate) fn of_page(plan: &Plan, laid: &[Laid]) -> Result<(Vec<Section>, Vec<F
         let plot = plots.iter().find(|path| path.ends_with(&shown.plot));
         let plot =
             plot.ok_or_else(|| Error::work(format!("{} has no {}", shown.run, shown.plot)))?;
-        figures.push(Figure {
+        let figure = Figure {
             file: shown.file.clone(),
             svg: fs::read_to_string(plot).map_err(Error::at(plot))?,
-        });
-        let folder = figures_of(&plan.name);
-        let image = format!("![{}]({folder}/{})\n*{0}*\n\n", shown.caption, shown.file);
+        };
+        let image = figure.link(&plan.name, &shown.caption);
+        let image = format!("{image}*{}*\n\n", shown.caption);
+        figures.push(figure);
         match sections
             .iter_mut()
             .find(|section| section.name == shown.section)

@@ -7,17 +7,15 @@ mod series;
 mod tables;
 
 use crate::plan::{EXPERIMENT, Parameter, Values};
-use crate::{Engines, Error, Made, Task, page};
+use crate::{Engines, Error, Made, Study, Task, page};
 use bench::{Bench, Done, Engine};
 
-/// What a run of its plan has.
-pub(crate) const PARAMETERS: &[Parameter] = &[Parameter::new(EXPERIMENT, Values::Experiment)];
-
-/// Its tables.
-pub(crate) const TABLES: &[&str] = tables::KINDS;
-
-/// Its comparisons of two runs of one engine.
-pub(crate) const COMPARISONS: &[&str] = &[figures::RED_IN_THE_LAB, figures::RED_IN_THE_SIMULATOR];
+/// Its runs are those of experiments; it compares also two runs of one engine.
+pub(crate) const STUDY: Study = Study {
+    tables: tables::KINDS,
+    comparisons: &[figures::RED_IN_THE_LAB, figures::RED_IN_THE_SIMULATOR],
+    ..Study::new(&[Parameter::new(EXPERIMENT, Values::Experiment)], carry_out)
+};
 
 /// Runs the experiments and makes the tables; with both engines also the figures. `OUT/sim` and `OUT/lab` get
 /// a result for each experiment, `OUT/sim-today` those of the simulator with the TCP of Linux 6.x in the place
@@ -25,7 +23,7 @@ pub(crate) const COMPARISONS: &[&str] = &[figures::RED_IN_THE_LAB, figures::RED_
 ///
 /// # Errors
 /// If a run fails or is incomplete.
-pub(crate) fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
+fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let engines = match task.engines {
         Engines::Sim => vec![Engine::Sim],
         Engines::Lab => vec![Engine::Lab],
@@ -37,14 +35,14 @@ pub(crate) fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
         ..Made::default()
     };
     made.sections.push(page::made("run"));
-    for run in bench.runs() {
+    for run in &bench.task.runs {
         let done = bench.find(&run.name()).unwrap_or_default();
         made.results.extend(done.iter().filter_map(Done::first_run));
     }
     if bench.engines.len() > 1 {
         let laid = figures::lay(&bench)?;
         made.sections.push(figures::distances(&laid));
-        let (sections, figures) = figures::of_page(bench.plan(), &laid)?;
+        let (sections, figures) = figures::of_page(bench.task.plan, &laid)?;
         made.sections.extend(sections);
         made.figures = figures;
     }

@@ -6,6 +6,7 @@ use fairwind_result::{FlowResult, RunResult, Statistic};
 
 use super::bench::Done;
 use crate::Error;
+use crate::statistics::standard_deviation;
 
 impl Done {
     /// A metric of a flow over the runs.
@@ -72,12 +73,4 @@ pub(crate) fn averages(seconds: &[f64]) -> Vec<f64> {
         sum / (i + 1) as f64
     };
     seconds.iter().enumerate().map(average).collect()
-}
-
-/// The standard deviation, with n - 1 in the denominator.
-fn standard_deviation(values: &[f64]) -> f64 {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
-    (squares / (n - 1.0)).sqrt()
 }

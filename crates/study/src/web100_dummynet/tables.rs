@@ -2,7 +2,7 @@
 
 use fairwind_result::series::columns::FLOW;
 use fairwind_result::series::reader::scan;
-use fairwind_result::{FlowResult, RunResult, Statistic};
+use fairwind_result::{RunResult, Statistic};
 
 use super::bench::{Bench, Done};
 use super::series::averages;
@@ -17,13 +17,13 @@ pub(crate) const KINDS: &[&str] = &["pairs", "single", "overseas", "convergence"
 /// The plan's tables, as far as their runs have been made.
 pub(crate) fn all(bench: &Bench<'_>) -> Result<Vec<Section>, Error> {
     let mut sections = Vec::new();
-    for plan in &bench.plan().tables {
+    for plan in &bench.task.plan.tables {
         let table = match plan.kind.as_str() {
             "pairs" => pairs(bench, plan)?,
-            "single" => single_connections(bench, plan)?,
+            "single" => by_engine(bench, plan, SINGLE, 2, |done, _| single(done))?,
             "overseas" => overseas(bench, plan)?,
-            "convergence" => convergence(bench, plan)?,
-            _ => weighted_queues(bench, plan)?,
+            "convergence" => by_engine(bench, plan, CONVERGENCE, 3, |done, _| converged(done))?,
+            _ => by_engine(bench, plan, WEIGHTS, 2, weighted_queue)?,
         };
         if !table.is_empty() {
             sections.push(table.section(&plan.section));
@@ -46,35 +46,47 @@ fn said(row: &Row, at: usize) -> String {
     row.cells.get(at).cloned().unwrap_or_default()
 }
 
-fn single_connections(bench: &Bench<'_>, plan: &TablePlan) -> Result<Table, Error> {
-    let mut table = Table::new(
-        "| figure | the text says, Mbit/s | | mean goodput Mbit/s | SD of 1-s samples | \
-         1-s samples, least to most | retransmits | timeouts |",
-    );
-    for (row, all) in made(bench, plan) {
-        for (at, done) in all.iter().enumerate() {
-            let seconds = range(done.per_second(0)?, 1);
-            let flow = |metric: fn(&FlowResult) -> f64| done.over(0, metric);
-            table.row(&[
-                first(at, &said(row, 0)),
-                first(at, &said(row, 1)),
-                done.engine.name().to_owned(),
-                interval(&flow(|f| f.goodput_mbps), 2),
-                interval(&flow(|f| f.goodput_sd_mbps.unwrap_or(f64::NAN)), 2),
-                seconds,
-                interval(&flow(|f| f.retransmits as f64), 0),
-                interval(&flow(|f| f.timeouts as f64), 0),
-            ]);
+/// A line for each row and engine: what the plan says, so many cells and only in the first line of a row, the
+/// engine, and what came out there in the row of this number.
+fn by_engine(
+    bench: &Bench<'_>,
+    plan: &TablePlan,
+    columns: &str,
+    said_cells: usize,
+    ours: impl Fn(&Done, usize) -> Result<Vec<String>, Error>,
+) -> Result<Table, Error> {
+    let mut table = Table::new(columns);
+    for (number, (row, all)) in made(bench, plan).enumerate() {
+        let mut first: Vec<String> = (0..said_cells).map(|at| said(row, at)).collect();
+        for done in all {
+            let engine = vec![done.engine.name().to_owned()];
+            table.row([first.clone(), engine, ours(done, number)?].concat());
+            first.fill(String::new());
         }
     }
     Ok(table)
+}
+
+/// Of single connections.
+const SINGLE: &str = "figure | the text says, Mbit/s | | mean goodput Mbit/s | SD of 1-s samples | \
+                      1-s samples, least to most | retransmits | timeouts";
+
+fn single(done: &Done) -> Result<Vec<String>, Error> {
+    let count = |metric| interval(&done.over(0, metric), 0);
+    Ok(vec![
+        goodput(done, 0),
+        deviation(done, 0),
+        range(done.per_second(0)?, 1),
+        count(|f| f.retransmits as f64),
+        count(|f| f.timeouts as f64),
+    ])
 }
 
 /// A column for each engine, of the run of the first row.
 fn overseas(bench: &Bench<'_>, plan: &TablePlan) -> Result<Table, Error> {
     let done = made(bench, plan).next().map_or(&[][..], |(_, done)| done);
     let names: Vec<&str> = done.iter().map(|done| done.engine.name()).collect();
-    let mut table = Table::new(&format!("| | the thesis | {} |", names.join(" | ")));
+    let mut table = Table::new(&format!(" | the thesis | {}", names.join(" | ")));
     let columns: Vec<[String; 7]> = done.iter().map(overseas_column).collect::<Result<_, _>>()?;
     if columns.is_empty() {
         return Ok(table);
@@ -133,57 +145,38 @@ fn overseas_column(done: &Done) -> Result<[String; 7], Error> {
 
 fn pairs(bench: &Bench<'_>, plan: &TablePlan) -> Result<Table, Error> {
     let mut table =
-        Table::new("| connections | | mean Mbit/s | SD Mbit/s, 0.1-s samples | 1-s samples |");
+        Table::new("connections | | mean Mbit/s | SD Mbit/s, 0.1-s samples | 1-s samples");
     for (row, all) in made(bench, plan) {
-        table.row(&[
-            said(row, 0),
-            "thesis".to_owned(),
-            said(row, 1),
-            said(row, 2),
-            String::new(),
-        ]);
+        let thesis = [&said(row, 0), "thesis", &said(row, 1), &said(row, 2), ""];
+        table.row(thesis);
         for done in all {
-            let goodput = |i| interval(&done.over(i, |f| f.goodput_mbps), 2);
-            let second = |i| interval(&done.over(i, |f| f.goodput_sd_mbps.unwrap_or(f64::NAN)), 2);
-            let tenth = [done.deviation(0, 0.1)?, done.deviation(1, 0.1)?];
-            table.row(&[
-                String::new(),
-                done.engine.name().to_owned(),
-                format!("{} / {}", goodput(0), goodput(1)),
-                format!("{} / {}", interval(&tenth[0], 2), interval(&tenth[1], 2)),
-                format!("{} / {}", second(0), second(1)),
+            let tenth = [0, 1].map(|flow| done.deviation(flow, 0.1));
+            let [a, b] = tenth.map(|tenth| Ok::<_, Error>(interval(&tenth?, 2)));
+            table.row([
+                "",
+                done.engine.name(),
+                &both(|flow| goodput(done, flow)),
+                &format!("{} / {}", a?, b?),
+                &both(|flow| deviation(done, flow)),
             ]);
         }
     }
     Ok(table)
 }
 
-fn convergence(bench: &Bench<'_>, plan: &TablePlan) -> Result<Table, Error> {
-    let mut table = Table::new(
-        "| figure | queue | the text says | | within 6 to 8 Mbit/s from 50 s on, runs | \
-         apart by, Mbit/s, at 50, 100, 150, 200, 300 s | mean Mbit/s | drops |",
-    );
-    for (row, all) in made(bench, plan) {
-        for (at, done) in all.iter().enumerate() {
-            let (within, apart) = within_and_apart(done)?;
-            let drops = Statistic::of(done.runs.iter().map(drops));
-            table.row(&[
-                first(at, &said(row, 0)),
-                first(at, &said(row, 1)),
-                first(at, &said(row, 2)),
-                done.engine.name().to_owned(),
-                format!("{within} of {}", done.runs.len()),
-                apart,
-                format!(
-                    "{} / {}",
-                    interval(&done.over(0, |f| f.goodput_mbps), 2),
-                    interval(&done.over(1, |f| f.goodput_mbps), 2)
-                ),
-                interval(&drops, 0),
-            ]);
-        }
-    }
-    Ok(table)
+/// Of the averages of two connections.
+const CONVERGENCE: &str = "figure | queue | the text says | | within 6 to 8 Mbit/s from 50 s on, runs | \
+                           apart by, Mbit/s, at 50, 100, 150, 200, 300 s | mean Mbit/s | drops";
+
+fn converged(done: &Done) -> Result<Vec<String>, Error> {
+    let (within, apart) = within_and_apart(done)?;
+    let drops = |run: &RunResult| run.links.iter().map(|link| link.drops as f64).sum();
+    Ok(vec![
+        format!("{within} of {}", done.runs.len()),
+        apart,
+        both(|flow| goodput(done, flow)),
+        interval(&Statistic::of(done.runs.iter().map(drops)), 0),
+    ])
 }
 
 /// In how many runs both averages stay within 6 to 8 Mbit/s from 50 s on, and how far apart they are over
@@ -209,23 +202,12 @@ fn within_and_apart(done: &Done) -> Result<(usize, String), Error> {
     Ok((within, apart.join(", ")))
 }
 
+/// Of connections in weighted queues.
+const WEIGHTS: &str = "connection | the text says, Mbit/s | | mean Mbit/s | SD Mbit/s";
+
 /// A row of the plan for each flow of its run.
-fn weighted_queues(bench: &Bench<'_>, plan: &TablePlan) -> Result<Table, Error> {
-    let mut table =
-        Table::new("| connection | the text says, Mbit/s | | mean Mbit/s | SD Mbit/s |");
-    for (flow, (row, all)) in made(bench, plan).enumerate() {
-        for (at, done) in all.iter().enumerate() {
-            let sd = done.over(flow, |f| f.goodput_sd_mbps.unwrap_or(f64::NAN));
-            table.row(&[
-                first(at, &done.runs[0].flows[flow].name),
-                first(at, &said(row, 0)),
-                done.engine.name().to_owned(),
-                interval(&done.over(flow, |f| f.goodput_mbps), 2),
-                interval(&sd, 2),
-            ]);
-        }
-    }
-    Ok(table)
+fn weighted_queue(done: &Done, flow: usize) -> Result<Vec<String>, Error> {
+    Ok(vec![goodput(done, flow), deviation(done, flow)])
 }
 
 /// The least and the greatest value.
@@ -240,17 +222,20 @@ fn most(values: &[f64]) -> String {
     format!("{most:.0}")
 }
 
-/// The text in the first of several rows, nothing in the others.
-fn first(row: usize, text: &str) -> String {
-    if row == 0 {
-        text.to_owned()
-    } else {
-        String::new()
-    }
+/// Goodput of a flow, Mbit/s.
+fn goodput(done: &Done, flow: usize) -> String {
+    interval(&done.over(flow, |f| f.goodput_mbps), 2)
 }
 
-fn drops(run: &RunResult) -> f64 {
-    run.links.iter().map(|link| link.drops as f64).sum()
+/// Standard deviation of its samples of a second, Mbit/s.
+fn deviation(done: &Done, flow: usize) -> String {
+    let deviation = done.over(flow, |f| f.goodput_sd_mbps.unwrap_or(f64::NAN));
+    interval(&deviation, 2)
+}
+
+/// The cell of two flows.
+fn both(of: impl Fn(usize) -> String) -> String {
+    format!("{} / {}", of(0), of(1))
 }
 
 fn interval(statistic: &Option<Statistic>, digits: usize) -> String {

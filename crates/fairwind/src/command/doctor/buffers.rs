@@ -9,7 +9,7 @@
 use fairwind_kernel::NET_ADMIN;
 
 use super::Goal;
-use super::check::{Finding, switch};
+use super::check::{Finding, SWITCHES, State};
 use super::facts::Facts;
 
 /// One direction's buffer.
@@ -47,26 +47,19 @@ fn sides(facts: &Facts) -> [Side; 2] {
 /// Whether the kernel's autotuning fills the path.
 pub(crate) fn autotuned(facts: &Facts, goal: Goal) -> Vec<Finding> {
     let needed = goal.product().saturating_mul(2);
-    let mut findings: Vec<Finding> = sides(facts)
-        .iter()
-        .map(|side| {
-            let found = format!("autotuned to {}", mib(side.adapted / 2));
-            let lacking = format!("{found}, the path holds {}", mib(goal.product()));
-            Finding::fine(side.what, found).or_limited(
-                side.adapted >= needed,
-                lacking,
-                format!("sysctl -w {}='{} {needed}'", side.setting, side.first),
-            )
-        })
-        .collect();
-    let cost = "receive buffers stay as they begin";
-    findings.push(switch(
-        "autotuning",
-        facts.autotuning,
-        cost,
-        "tcp_moderate_rcvbuf",
-    ));
-    findings
+    let finding = |side: Side| {
+        let found = format!("autotuned to {}", mib(side.adapted / 2));
+        let lacking = format!("{found}, the path holds {}", mib(goal.product()));
+        Finding::fine(side.what, found).if_so(
+            side.adapted >= needed,
+            State::Limited,
+            lacking,
+            format!("sysctl -w {}='{} {needed}'", side.setting, side.first),
+        )
+    };
+    let [receive, send] = sides(facts).map(finding);
+    let [.., autotuning] = SWITCHES;
+    vec![receive, send, autotuning.check(facts)]
 }
 
 /// Whether a program that sizes buffers itself fills the path.
@@ -78,13 +71,13 @@ pub(crate) fn sized(facts: &Facts, goal: Goal) -> Vec<Finding> {
         }
         let reached = side.settable.max(side.adapted / 2);
         let found = format!("up to {}", mib(reached));
-        let fix = format!("sysctl -w {}={needed}", side.limit);
+        let otherwise = match reached >= goal.product() {
+            true => State::Limited,
+            false => State::Missing,
+        };
         let holds = format!("{found}, the path holds {}", mib(goal.product()));
-        match reached {
-            reached if reached >= needed => Finding::fine(side.what, found),
-            reached if reached >= goal.product() => Finding::limited(side.what, holds, fix),
-            _ => Finding::missing(side.what, holds, fix),
-        }
+        let fix = format!("sysctl -w {}={needed}", side.limit);
+        Finding::fine(side.what, found).if_so(reached >= needed, otherwise, holds, fix)
     });
     findings.into()
 }
@@ -98,7 +91,6 @@ mod tests {
     use fairwind_path::units::{Bandwidth, Duration};
 
     use super::*;
-    use crate::command::doctor::check::State;
     use crate::command::doctor::facts::Sides;
 
     /// 1,250,000 bytes.

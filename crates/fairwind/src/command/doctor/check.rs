@@ -1,6 +1,8 @@
 //! The checks, each a function of the facts.
 
-use fairwind_kernel::{BPF, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, PERFMON, SYS_ADMIN, version};
+use fairwind_kernel::{
+    BPF, Capability, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, PERFMON, SYS_ADMIN, version,
+};
 use serde_json::{Value, json};
 
 use super::facts::{BPF_FILE_SYSTEM, Facts};
@@ -59,52 +61,22 @@ impl Finding {
         }
     }
 
-    /// It works, with limits.
-    pub(crate) fn limited(
-        what: &'static str,
-        found: impl Into<String>,
-        fix: impl Into<String>,
-    ) -> Self {
-        Self {
-            what,
-            state: State::Limited,
-            found: found.into(),
-            fix: Some(fix.into()),
-        }
-    }
-
-    /// It does not work.
-    pub(crate) fn missing(
-        what: &'static str,
-        found: impl Into<String>,
-        fix: impl Into<String>,
-    ) -> Self {
-        Self {
-            state: State::Missing,
-            ..Self::limited(what, found, fix)
-        }
-    }
-
-    /// This if it is so, or else limited.
-    pub(crate) fn or_limited(
+    /// This if it is so, or else what is found instead, and the command that fixes it.
+    pub(crate) fn if_so(
         self,
         is_so: bool,
+        otherwise: State,
         found: impl Into<String>,
         fix: impl Into<String>,
     ) -> Self {
         if is_so {
-            self
-        } else {
-            Self::limited(self.what, found, fix)
+            return self;
         }
-    }
-
-    /// This if it is so, or else missing.
-    fn or_missing(self, is_so: bool, found: impl Into<String>, fix: impl Into<String>) -> Self {
-        if is_so {
-            self
-        } else {
-            Self::missing(self.what, found, fix)
+        Self {
+            what: self.what,
+            state: otherwise,
+            found: found.into(),
+            fix: Some(fix.into()),
         }
     }
 
@@ -127,25 +99,20 @@ impl Finding {
 
 /// Checks that the kernel is at least version `least`.
 pub(crate) fn kernel(facts: &Facts, least: (u32, u32)) -> Finding {
-    let what = "kernel";
-    let (major, minor) = least;
-    match version(&facts.release) {
-        Some(version) if version < least => Finding::missing(
-            what,
-            format!(
-                "Linux {}, {major}.{minor} or newer is required",
-                facts.release
-            ),
-            "apt install linux-image-amd64",
-        ),
-        _ => Finding::fine(what, format!("Linux {}", facts.release)),
-    }
+    let (release, (major, minor)) = (&facts.release, least);
+    Finding::fine("kernel", format!("Linux {release}")).if_so(
+        version(release).is_none_or(|version| version >= least),
+        State::Missing,
+        format!("Linux {release}, {major}.{minor} or newer is required"),
+        "apt install linux-image-amd64",
+    )
 }
 
 /// Checks for the kernel's description of its own types.
 pub(crate) fn btf(facts: &Facts) -> Finding {
-    Finding::fine("BTF", "/sys/kernel/btf/vmlinux").or_missing(
+    Finding::fine("BTF", "/sys/kernel/btf/vmlinux").if_so(
         facts.btf,
+        State::Missing,
         "no /sys/kernel/btf/vmlinux: built without CONFIG_DEBUG_INFO_BTF",
         "apt install linux-image-amd64",
     )
@@ -154,7 +121,7 @@ pub(crate) fn btf(facts: &Facts) -> Finding {
 /// Checks that eBPF programs may be loaded. `CAP_SYS_ADMIN` includes the capabilities for that.
 pub(crate) fn ebpf_capabilities(facts: &Facts) -> Finding {
     if facts.has(SYS_ADMIN) {
-        return Finding::fine("capabilities", "CAP_SYS_ADMIN");
+        return capabilities(facts, &[SYS_ADMIN]);
     }
     capabilities(facts, &[NET_ADMIN, PERFMON, BPF])
 }
@@ -164,35 +131,43 @@ pub(crate) fn lab_capabilities(facts: &Facts) -> Finding {
     capabilities(facts, &[NET_ADMIN, SYS_ADMIN])
 }
 
-fn capabilities(facts: &Facts, needed: &[fairwind_kernel::Capability]) -> Finding {
-    let what = "capabilities";
-    let names = |has: bool| -> Vec<&str> {
-        let some = needed.iter().filter(|c| facts.has(**c) == has);
-        some.map(|capability| capability.name).collect()
+fn capabilities(facts: &Facts, needed: &[Capability]) -> Finding {
+    let names = |capabilities: Vec<&Capability>| {
+        let names: Vec<&str> = capabilities.iter().map(|needed| needed.name).collect();
+        names.join(", ")
     };
-    match names(false).as_slice() {
-        [] => Finding::fine(what, names(true).join(", ")),
-        lacking => Finding::missing(what, format!("{} lacking", lacking.join(", ")), "sudo -s"),
-    }
+    let (has, lacks) = needed.iter().partition(|needed| facts.has(**needed));
+    let lacks: Vec<&Capability> = lacks;
+    Finding::fine("capabilities", names(has)).if_so(
+        lacks.is_empty(),
+        State::Missing,
+        format!("{} lacking", names(lacks)),
+        "sudo -s",
+    )
 }
 
 /// Checks that TUN devices can be created.
 pub(crate) fn tun(facts: &Facts) -> Finding {
-    Finding::fine("TUN", "/dev/net/tun").or_missing(facts.tun, "no /dev/net/tun", "modprobe tun")
+    let (lacking, fix) = ("no /dev/net/tun", "modprobe tun");
+    Finding::fine("TUN", "/dev/net/tun").if_so(facts.tun, State::Missing, lacking, fix)
 }
 
 /// Checks that a program runs in a host of the lab.
 pub(crate) fn lab_trial(facts: &Facts) -> Finding {
-    match &facts.lab_refused {
-        None => Finding::fine("trial run", "works"),
-        Some(refused) => Finding::missing("trial run", refused, "fairwind sim run"),
-    }
+    let refused = facts.lab_refused.as_ref();
+    Finding::fine("trial run", "works").if_so(
+        refused.is_none(),
+        State::Missing,
+        refused.cloned().unwrap_or_default(),
+        "fairwind sim run",
+    )
 }
 
 /// Checks that congestion controls can be pinned.
 pub(crate) fn bpf_file_system(facts: &Facts) -> Finding {
-    Finding::fine("BPF file system", BPF_FILE_SYSTEM).or_missing(
+    Finding::fine("BPF file system", BPF_FILE_SYSTEM).if_so(
         facts.bpf_file_system,
+        State::Missing,
         format!("not mounted at {BPF_FILE_SYSTEM}"),
         format!("mount -t bpf bpf {BPF_FILE_SYSTEM}"),
     )
@@ -200,8 +175,9 @@ pub(crate) fn bpf_file_system(facts: &Facts) -> Finding {
 
 /// Checks that traces can be limited to the programs of a cgroup.
 pub(crate) fn cgroup(facts: &Facts) -> Finding {
-    Finding::fine("cgroup", "version 2").or_limited(
+    Finding::fine("cgroup", "version 2").if_so(
         facts.cgroup,
+        State::Limited,
         "version 2 is not mounted: no trace of one cgroup alone",
         "mount -t cgroup2 none /sys/fs/cgroup",
     )
@@ -211,24 +187,24 @@ pub(crate) fn cgroup(facts: &Facts) -> Finding {
 pub(crate) fn loaded(facts: &Facts) -> Finding {
     let names = facts.available.iter().map(String::as_str);
     let ours: Vec<&str> = names.filter(|name| name.starts_with("fw_")).collect();
-    match ours.as_slice() {
-        [] => Finding::fine("loaded", "none yet"),
-        ours => Finding::fine("loaded", ours.join(", ")),
-    }
+    let none = ["none yet"];
+    Finding::fine(
+        "loaded",
+        if ours.is_empty() { &none } else { &ours[..] }.join(", "),
+    )
 }
 
 const NOCC: &str = "fw_nocc";
 
 /// Checks that nocc is in the kernel, or that this process may load it.
 pub(crate) fn nocc_loaded(facts: &Facts) -> Finding {
+    let (otherwise, found) = match ebpf_capabilities(facts).state {
+        State::Missing => (State::Missing, "not loaded"),
+        _ => (State::Limited, "not loaded yet"),
+    };
+    let is_there = facts.available.iter().any(|name| name == NOCC);
     let load = "fairwind cc load nocc --allow-nocc";
-    if facts.available.iter().any(|name| name == NOCC) {
-        return Finding::fine(NOCC, "loaded");
-    }
-    match ebpf_capabilities(facts).state {
-        State::Missing => Finding::missing(NOCC, "not loaded", load),
-        _ => Finding::limited(NOCC, "not loaded yet", load),
-    }
+    Finding::fine(NOCC, "loaded").if_so(is_there, otherwise, found, load)
 }
 
 /// Checks that this process may use nocc.
@@ -238,8 +214,9 @@ pub(crate) fn nocc_allowed(facts: &Facts) -> Finding {
     if facts.has(NET_ADMIN) {
         return Finding::fine(what, "CAP_NET_ADMIN");
     }
-    Finding::fine(what, setting).or_missing(
+    Finding::fine(what, setting).if_so(
         facts.allowed.iter().any(|name| name == NOCC),
+        State::Missing,
         format!("neither CAP_NET_ADMIN nor in {setting}"),
         format!("sysctl -w {setting}='{} {NOCC}'", facts.allowed.join(" ")),
     )
@@ -248,8 +225,9 @@ pub(crate) fn nocc_allowed(facts: &Facts) -> Finding {
 /// Checks that the default port of FTP can be opened.
 pub(crate) fn port_21(facts: &Facts) -> Finding {
     let first = facts.first_port;
-    Finding::fine("port 21", "may be opened").or_limited(
+    Finding::fine("port 21", "may be opened").if_so(
         facts.has(NET_BIND_SERVICE) || first <= 21,
+        State::Limited,
         format!("ports below {first} are for CAP_NET_BIND_SERVICE"),
         "sysctl -w net.ipv4.ip_unprivileged_port_start=21",
     )
@@ -260,59 +238,68 @@ const FILES: u64 = 4096;
 
 /// Checks that there are file descriptors for a thousand sessions.
 pub(crate) fn files(facts: &Facts) -> Finding {
-    match facts.files {
-        files if files < FILES => Finding::limited(
-            "open files",
-            format!("{files}, a thousand sessions take {FILES}"),
-            format!("ulimit -Hn {FILES}"),
-        ),
-        files => Finding::fine("open files", files.to_string()),
-    }
+    let files = facts.files;
+    Finding::fine("open files", files.to_string()).if_so(
+        files >= FILES,
+        State::Limited,
+        format!("{files}, a thousand sessions take {FILES}"),
+        format!("ulimit -Hn {FILES}"),
+    )
 }
 
 /// Checks that ICMP echo requests may be sent.
 pub(crate) fn echo(facts: &Facts) -> Finding {
-    match (facts.ping, facts.has(NET_RAW)) {
-        (true, _) => Finding::fine("ICMP echo", "net.ipv4.ping_group_range"),
-        (false, true) => Finding::fine("ICMP echo", "CAP_NET_RAW"),
-        (false, false) => Finding::limited(
-            "ICMP echo",
-            "not allowed: no round-trip times but those of transfers",
-            "sysctl -w net.ipv4.ping_group_range='0 2147483647'",
-        ),
+    let group = "net.ipv4.ping_group_range";
+    Finding::fine("ICMP echo", if facts.ping { group } else { "CAP_NET_RAW" }).if_so(
+        facts.ping || facts.has(NET_RAW),
+        State::Limited,
+        "not allowed: no round-trip times but those of transfers",
+        format!("sysctl -w {group}='0 2147483647'"),
+    )
+}
+
+/// A setting of TCP, `net.ipv4.SETTING`, that is to be on, and what it costs if it is off.
+pub(crate) struct Switch {
+    what: &'static str,
+    pub setting: &'static str,
+    cost: &'static str,
+}
+
+/// Window scaling and timestamps (RFC 7323, sections 2 and 3), selective acknowledgements (RFC 2018), and the
+/// kernel's own sizing of buffers.
+pub(crate) const SWITCHES: [Switch; 4] = [
+    Switch {
+        what: "window scaling",
+        setting: "tcp_window_scaling",
+        cost: "no window above 64 KiB",
+    },
+    Switch {
+        what: "timestamps",
+        setting: "tcp_timestamps",
+        cost: "old segments may pass for new ones above 1 Gbit/s",
+    },
+    Switch {
+        what: "SACK",
+        setting: "tcp_sack",
+        cost: "one loss is repaired a round trip",
+    },
+    Switch {
+        what: "autotuning",
+        setting: "tcp_moderate_rcvbuf",
+        cost: "receive buffers stay as they begin",
+    },
+];
+
+impl Switch {
+    /// Checks that the setting is on.
+    pub(crate) fn check(&self, facts: &Facts) -> Finding {
+        Finding::fine(self.what, "on").if_so(
+            !facts.off.contains(&self.setting),
+            State::Limited,
+            format!("off: {}", self.cost),
+            format!("sysctl -w net.ipv4.{}=1", self.setting),
+        )
     }
-}
-
-/// Checks window scaling (RFC 7323, section 2).
-pub(crate) fn window_scaling(facts: &Facts) -> Finding {
-    let cost = "no window above 64 KiB";
-    switch(
-        "window scaling",
-        facts.window_scaling,
-        cost,
-        "tcp_window_scaling",
-    )
-}
-
-/// Checks timestamps (RFC 7323, section 3).
-pub(crate) fn timestamps(facts: &Facts) -> Finding {
-    let cost = "old segments may pass for new ones above 1 Gbit/s";
-    switch("timestamps", facts.timestamps, cost, "tcp_timestamps")
-}
-
-/// Checks selective acknowledgements (RFC 2018).
-pub(crate) fn sack(facts: &Facts) -> Finding {
-    let cost = "one loss is repaired a round trip";
-    switch("SACK", facts.sack, cost, "tcp_sack")
-}
-
-/// Checks that a setting of TCP is on, and says what it costs if it is off.
-pub(crate) fn switch(what: &'static str, is_on: bool, cost: &str, setting: &str) -> Finding {
-    Finding::fine(what, "on").or_limited(
-        is_on,
-        format!("off: {cost}"),
-        format!("sysctl -w net.ipv4.{setting}=1"),
-    )
 }
 
 #[cfg(test)]

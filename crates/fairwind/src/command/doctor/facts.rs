@@ -9,6 +9,8 @@ use fairwind_kernel::{
 };
 use fairwind_lab::privilege;
 
+use super::check::SWITCHES;
+
 /// Where the BPF file system is mounted by convention.
 pub(crate) const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";
 
@@ -47,14 +49,8 @@ pub(crate) struct Facts {
     pub adapted: Sides,
     /// `net.core.rmem_max` and `wmem_max`.
     pub settable: Sides,
-    /// `net.ipv4.tcp_moderate_rcvbuf`
-    pub autotuning: bool,
-    /// `net.ipv4.tcp_window_scaling`
-    pub window_scaling: bool,
-    /// `net.ipv4.tcp_timestamps`
-    pub timestamps: bool,
-    /// `net.ipv4.tcp_sack`
-    pub sack: bool,
+    /// The settings of [`SWITCHES`] that the kernel reports as off.
+    pub off: Vec<&'static str>,
     /// `net.ipv4.ip_unprivileged_port_start`
     pub first_port: u64,
     /// Whether one of the groups of this process is in `net.ipv4.ping_group_range`.
@@ -92,10 +88,7 @@ impl Facts {
                 receive: last("net.core.rmem_max").unwrap_or(212_992),
                 send: last("net.core.wmem_max").unwrap_or(212_992),
             },
-            autotuning: is_on("net.ipv4.tcp_moderate_rcvbuf"),
-            window_scaling: is_on("net.ipv4.tcp_window_scaling"),
-            timestamps: is_on("net.ipv4.tcp_timestamps"),
-            sack: is_on("net.ipv4.tcp_sack"),
+            off: off(),
             first_port: last("net.ipv4.ip_unprivileged_port_start").unwrap_or(1024),
             ping: may_ping(),
             files: rustix::process::getrlimit(rustix::process::Resource::Nofile)
@@ -134,9 +127,10 @@ fn last(setting: &str) -> Option<u64> {
     sysctl_numbers(setting)?.last().copied()
 }
 
-/// On unless the kernel reports that it is off.
-fn is_on(setting: &str) -> bool {
-    last(setting) != Some(0)
+fn off() -> Vec<&'static str> {
+    let settings = SWITCHES.map(|switch| switch.setting).into_iter();
+    let is_off = |setting: &&str| last(&format!("net.ipv4.{setting}")) == Some(0);
+    settings.filter(is_off).collect()
 }
 
 fn may_ping() -> bool {
@@ -179,10 +173,7 @@ impl Facts {
             allowed: ["reno"].map(String::from).into(),
             adapted: much,
             settable: much,
-            autotuning: true,
-            window_scaling: true,
-            timestamps: true,
-            sack: true,
+            off: Vec::new(),
             first_port: 1024,
             ping: true,
             files: 524_288,
@@ -207,10 +198,7 @@ impl Facts {
             allowed: vec!["cubic".into()],
             adapted: little,
             settable: little,
-            autotuning: false,
-            window_scaling: false,
-            timestamps: false,
-            sack: false,
+            off: SWITCHES.map(|switch| switch.setting).into(),
             first_port: 1024,
             ping: false,
             files: 1024,

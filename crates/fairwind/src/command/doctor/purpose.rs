@@ -4,7 +4,10 @@ use clap::ValueEnum;
 
 use super::Goal;
 use super::buffers;
-use super::check::{self, Finding, State};
+use super::check::{
+    Finding, SWITCHES, State, bpf_file_system, btf, cgroup, ebpf_capabilities, echo, files, kernel,
+    lab_capabilities, lab_trial, loaded, nocc_allowed, nocc_loaded, port_21, tun,
+};
 use super::facts::Facts;
 
 /// What is to work.
@@ -41,88 +44,53 @@ impl Purpose {
 
     /// The findings about all that it requires.
     pub(super) fn findings(self, facts: &Facts, goal: Goal) -> Vec<Finding> {
+        let of = |checks: &[Check]| -> Vec<Finding> {
+            checks.iter().map(|check| check(facts)).collect()
+        };
+        let transfers = || [options(facts), buffers::autotuned(facts, goal)].concat();
         match self {
             Self::Simulator => Vec::new(),
             Self::Lab => lab(facts),
-            Self::Trace => trace(facts),
-            Self::Controls => controls(facts),
-            Self::Nocc => nocc(facts),
-            Self::Serve => serve(facts, goal),
-            Self::Client => transfers(facts, goal),
-            Self::Drs => drs(facts, goal),
-            Self::Advisor => vec![check::echo(facts)],
-            Self::Demo => demo(facts),
+            Self::Trace => of(&[|f| kernel(f, (5, 18)), btf, ebpf_capabilities, cgroup]),
+            Self::Controls => of(&[
+                |f| kernel(f, (6, 4)),
+                btf,
+                ebpf_capabilities,
+                bpf_file_system,
+                loaded,
+            ]),
+            Self::Nocc => of(&[nocc_loaded, nocc_allowed]),
+            Self::Serve => [of(&[|f| kernel(f, (5, 6)), port_21, files]), transfers()].concat(),
+            Self::Client => transfers(),
+            Self::Drs => [
+                of(&[|f| kernel(f, (5, 15))]),
+                options(facts),
+                buffers::sized(facts, goal),
+            ]
+            .concat(),
+            Self::Advisor => of(&[echo]),
+            Self::Demo => [
+                lab(facts),
+                of(&[|f| kernel(f, (6, 4)), btf, ebpf_capabilities]),
+            ]
+            .concat(),
         }
     }
 }
 
+type Check = fn(&Facts) -> Finding;
+
 fn lab(facts: &Facts) -> Vec<Finding> {
-    let mut findings = vec![check::lab_capabilities(facts), check::tun(facts)];
+    let mut findings = vec![lab_capabilities(facts), tun(facts)];
     // Without them, a refused trial would say nothing new.
     if findings.iter().all(|finding| finding.state == State::Fine) {
-        findings.push(check::lab_trial(facts));
+        findings.push(lab_trial(facts));
     }
     findings
 }
 
-fn trace(facts: &Facts) -> Vec<Finding> {
-    vec![
-        check::kernel(facts, (5, 18)),
-        check::btf(facts),
-        check::ebpf_capabilities(facts),
-        check::cgroup(facts),
-    ]
-}
-
-fn controls(facts: &Facts) -> Vec<Finding> {
-    vec![
-        check::kernel(facts, (6, 4)),
-        check::btf(facts),
-        check::ebpf_capabilities(facts),
-        check::bpf_file_system(facts),
-        check::loaded(facts),
-    ]
-}
-
-fn nocc(facts: &Facts) -> Vec<Finding> {
-    vec![check::nocc_loaded(facts), check::nocc_allowed(facts)]
-}
-
-fn serve(facts: &Facts, goal: Goal) -> Vec<Finding> {
-    let mut findings = vec![
-        check::kernel(facts, (5, 6)),
-        check::port_21(facts),
-        check::files(facts),
-    ];
-    findings.extend(transfers(facts, goal));
-    findings
-}
-
-fn transfers(facts: &Facts, goal: Goal) -> Vec<Finding> {
-    let mut findings = options(facts);
-    findings.extend(buffers::autotuned(facts, goal));
-    findings
-}
-
-fn drs(facts: &Facts, goal: Goal) -> Vec<Finding> {
-    let mut findings = vec![check::kernel(facts, (5, 15))];
-    findings.extend(options(facts));
-    findings.extend(buffers::sized(facts, goal));
-    findings
-}
-
+/// All but the sizing of buffers.
 fn options(facts: &Facts) -> Vec<Finding> {
-    vec![
-        check::window_scaling(facts),
-        check::timestamps(facts),
-        check::sack(facts),
-    ]
-}
-
-fn demo(facts: &Facts) -> Vec<Finding> {
-    let mut findings = lab(facts);
-    findings.push(check::kernel(facts, (6, 4)));
-    findings.push(check::btf(facts));
-    findings.push(check::ebpf_capabilities(facts));
-    findings
+    let [options @ .., _] = &SWITCHES;
+    options.iter().map(|switch| switch.check(facts)).collect()
 }

@@ -15,6 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fairwind_advice::Settings;
 use fairwind_experiment::engine::lab::Lab;
 use fairwind_experiment::engine::sim::Sim;
 use fairwind_experiment::{ExecuteOptions, Progress, execute};
@@ -24,17 +25,18 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::bench::write_losses;
-use super::case::{Case, HISTORY_SETS, LEVELS, Way};
+use super::case::{Case, HISTORY_SETS, LEVELS};
 use super::following::{self, Input};
 use super::relation::{Losses, Relation, Trace};
 use super::series::{Series, available};
 use super::tables::{Results, Transfer};
 use super::thesis::Level;
 use crate::cache::{Cache, program};
-use crate::demo::lab::{Arrival, Setup, Site};
+use crate::demo::day::Day;
+use crate::demo::lab::{Arrival, Site};
 use crate::demo::measure::Measured;
-use crate::demo::story;
-use crate::{Error, Task};
+use crate::demo::story::{Story, Way};
+use crate::{Engines, Error, Task};
 use moved::{Moved, logged};
 use network::{Means, Network};
 
@@ -60,15 +62,6 @@ const ALONE_S: f64 = 10.0;
 /// Seeds of the simulator: in a small file each loss has great weight.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
 
-/// What moves the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Engine {
-    /// The simulator; the mean of ten seeds.
-    Sim,
-    /// The running kernel; one run.
-    Lab,
-}
-
 /// Where and how the tests are run.
 pub(crate) struct Small<'a> {
     pub task: &'a Task<'a>,
@@ -85,20 +78,21 @@ pub(crate) struct Small<'a> {
 
 impl Small<'_> {
     /// Runs the tests in the simulator and then in the lab, or returns their kept results.
-    pub(crate) fn run_all(&self, cases: &[Case]) -> Result<Vec<Results>, Error> {
+    pub(crate) fn run_all(&self, cases: &[Case]) -> Result<Vec<Results<'_>>, Error> {
         let cases = scaled(cases);
         let mut runs = 0;
         let mut all = Vec::new();
-        for (engine, name) in [(Engine::Sim, "simulator"), (Engine::Lab, "lab")] {
+        for (engine, name) in [(Engines::Sim, "simulator"), (Engines::Lab, "lab")] {
             let mut results = Results {
                 name: name.to_owned(),
                 transfers: Vec::new(),
                 alone: [None; 2],
+                thesis: None,
             };
             for &case in &cases {
                 self.task.host.go_on()?;
                 let test = self.test(engine, case)?;
-                if engine == Engine::Lab && self.cache.is_to_be_run(&test.name, &test.asked()) {
+                if engine == Engines::Lab && self.cache.is_to_be_run(&test.name, &test.asked()) {
                     if self.task.options.at_most == Some(runs) {
                         return Err(Error::Stopped);
                     }
@@ -129,8 +123,8 @@ impl Small<'_> {
         self.cache.kept_or_run(&test.name, &test.asked(), || {
             fs::create_dir_all(&self.results).map_err(Error::at(&self.results))?;
             let moved = match test.engine {
-                Engine::Sim => self.simulate(test)?,
-                Engine::Lab => self.perform(test)?,
+                Engines::Lab => self.perform(test)?,
+                _ => self.simulate(test)?,
             };
             self.task.tell(&format!(
                 "{}: {:.2} Mbit/s, others {:.2}, told {:?}, {} retransmits",
@@ -141,7 +135,7 @@ impl Small<'_> {
     }
 
     /// Prepares a test.
-    fn test(&self, engine: Engine, case: Case) -> Result<Test, Error> {
+    fn test(&self, engine: Engines, case: Case) -> Result<Test, Error> {
         let level = &self.levels[case.level];
         let samples = self.series.with_less(level.less_mbps)?;
         let start = self.series.start(case.time)?;
@@ -156,7 +150,7 @@ impl Small<'_> {
         };
         let settings = following::settings(level.threshold_mbps, HISTORY_SETS[0]);
         let inputs = match case.way {
-            Way::Advised(_) => following::inputs(&samples, &settings, start, span),
+            Way::Advised => following::inputs(&samples, &settings, start, span),
             _ => Vec::new(),
         };
         let (history, tests) = samples
@@ -170,16 +164,15 @@ impl Small<'_> {
             case,
             losses: trace.csv(&available(&samples, begins, span)),
             inputs,
-            setup: Setup {
+            story: Story {
                 seed: 1,
-                file_bytes: FILE_BYTES,
-                buffer_bytes: buffer_bytes(case.others),
+                length_s: longest_s(case),
                 begins,
                 rate: RATE,
-                settings,
-                history,
-                tests,
+                file_bytes: FILE_BYTES,
             },
+            day: Day { history, tests },
+            settings,
         })
     }
 
@@ -203,11 +196,21 @@ impl Small<'_> {
     }
 
     fn perform(&self, test: &Test) -> Result<Moved, Error> {
-        let way = story::Way::from(test.case.way);
+        let way = test.case.way;
         let folder = self.results.join(&test.name);
         let losses = write_losses(&self.results, &test.losses)?;
-        let fairwind = self.task.host.fairwind.clone();
-        let site = Site::prepare(&test.setup, fairwind, &self.results)?;
+        let (fairwind, buffer) = (
+            self.task.host.fairwind.clone(),
+            buffer_bytes(test.case.others),
+        );
+        let site = Site::prepare(
+            &test.story,
+            &test.day,
+            &test.settings,
+            buffer,
+            fairwind,
+            &self.results,
+        )?;
         let log = site.log(way);
         if log.exists() {
             fs::remove_file(&log)?;
@@ -225,13 +228,13 @@ impl Small<'_> {
         };
         let done = execute(&experiment, &lab, &into(&folder), &until)?;
         self.task.host.go_on()?;
-        if way != story::Way::Nobody && site.arrival(way)? != Arrival::Identical {
+        if way != Way::Nobody && site.arrival(way)? != Arrival::Identical {
             let (name, why) = (&test.name, done.incomplete.unwrap_or_default());
             let what = format!("{name}: the file has not arrived as it was sent {why}");
             return Err(Error::work(what));
         }
         let inputs = match way {
-            story::Way::Advised => logged(&fs::read_to_string(&log)?),
+            Way::Advised => logged(&fs::read_to_string(&log)?),
             _ => Vec::new(),
         };
         let measured = Measured::read(&folder, &done.runs[0])?;
@@ -251,7 +254,7 @@ impl Small<'_> {
             longest_s: longest_s(test.case),
             seed,
         };
-        let text = network.experiment(test.case.way.into(), means);
+        let text = network.experiment(test.case.way, means);
         Ok(Experiment::parse(&text, "scaled", &self.results, &[])?)
     }
 }
@@ -267,25 +270,28 @@ fn into(folder: &Path) -> ExecuteOptions {
 /// A test, ready to be run.
 pub(crate) struct Test {
     name: String,
-    engine: Engine,
+    /// The simulator: the mean of ten seeds; or the running kernel: one run.
+    engine: Engines,
     case: Case,
     /// The losses, as a recording.
     losses: String,
     /// The advisor's answers at each next advice time, after the start of the transfer on its clock.
     inputs: Vec<Input>,
-    setup: Setup,
+    story: Story,
+    day: Day,
+    settings: Settings,
 }
 
 impl Test {
     /// All that the outcome depends on: also the program, if it simulates, or else the kernel.
     fn asked(&self) -> Value {
         let on = match self.engine {
-            Engine::Sim => program().to_owned(),
-            Engine::Lab => fairwind_kernel::release(),
+            Engines::Lab => fairwind_kernel::release(),
+            _ => program().to_owned(),
         };
         json!({
             "losses": self.losses, "inputs": following::text(&self.inputs), "file": FILE_BYTES,
-            "rate": RATE, "buffer": self.setup.buffer_bytes, "others": BUFFER_OF_OTHERS,
+            "rate": RATE, "buffer": buffer_bytes(self.case.others), "others": BUFFER_OF_OTHERS,
             "start": START_S, "on": on,
         })
     }
@@ -295,7 +301,7 @@ impl Test {
 struct UntilArrived<'a> {
     task: &'a Task<'a>,
     site: &'a Site,
-    way: story::Way,
+    way: Way,
 }
 
 impl Progress for UntilArrived<'_> {
@@ -307,14 +313,9 @@ impl Progress for UntilArrived<'_> {
 /// The tests for these transfers of the whole size: those with rounded losses and all history. Where there are
 /// others, they are alone first.
 fn scaled(cases: &[Case]) -> Vec<Case> {
-    let in_a_row = [
-        Way::Nobody,
-        Way::Standard,
-        Way::Nocc,
-        Way::Advised(HISTORY_SETS[0]),
-    ];
-    let order = |way: Way| in_a_row.iter().position(|other| *other == way);
-    let is_scaled = |case: &&Case| case.losses == Losses::Rounded && order(case.way).is_some();
+    let order = |way: Way| Way::ALL.iter().position(|other| *other == way);
+    let is_scaled =
+        |case: &&Case| (case.losses, case.history) == (Losses::Rounded, HISTORY_SETS[0]);
     let mut scaled: Vec<Case> = cases.iter().filter(is_scaled).copied().collect();
     for others in 1..=2 {
         if scaled.iter().any(|case| case.others == others) {
@@ -346,12 +347,9 @@ fn longest_s(case: Case) -> f64 {
     START_S + 1.0 + FILE_BYTES as f64 * 8.0 / 1e6 / least_mbps
 }
 
-fn name(engine: Engine, case: Case) -> String {
-    let engine = match engine {
-        Engine::Sim => "sim",
-        Engine::Lab => "lab",
-    };
-    let (used, way) = (LEVELS[case.level], story::Way::from(case.way));
+fn name(engine: Engines, case: Case) -> String {
+    let engine = engine.word();
+    let (used, way) = (LEVELS[case.level], case.way);
     let (time, others) = (case.time, case.others);
     format!("{engine}-{used}-{time}-beside-{others}-{}", way.folder())
 }
@@ -380,7 +378,7 @@ mod tests {
         assert_eq!(cases.len(), 5 * 5 * 3 + 2);
         let mut names: Vec<String> = cases
             .into_iter()
-            .map(|case| name(Engine::Lab, case))
+            .map(|case| name(Engines::Lab, case))
             .collect();
         names.sort();
         names.dedup();
