@@ -30,7 +30,6 @@ mod running_checksum;
 mod session;
 mod store;
 mod stream;
-mod stream_retrieve;
 mod stream_store;
 mod target;
 mod third_party;

@@ -6,17 +6,23 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fairwind_transfer::{Bounds, Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers};
+use fairwind_transfer::{
+    Bounds, Direction, Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers,
+};
 
 use super::data_connection::Channel;
+use super::ending::retransmits;
 use super::running_checksum::RunningChecksum;
 use super::{ClientError, FileReport, Progress, Session};
-use crate::protocol::Reply;
 
 /// The bytes to move and what goes with them.
 pub(super) struct Part<'a> {
+    /// Up to the server or down from it.
+    pub direction: Direction,
     /// The file's number in progress reports.
     pub number: usize,
+    /// The path on the server.
+    pub remote: &'a [u8],
     /// Offset of the first byte moved.
     pub first: u64,
     /// Number of bytes to move, if known.
@@ -25,28 +31,37 @@ pub(super) struct Part<'a> {
     pub path: &'a Path,
     /// The running checksum of the local file.
     pub checksum: Option<&'a RunningChecksum>,
-    /// When the first command for the data connection was sent.
-    pub began: Instant,
 }
 
 impl Session {
-    /// Moves the bytes with `act`; returns the server's final reply.
+    /// Opens a data connection, moves the bytes with `act`, and reads the server's final reply.
     pub(super) fn move_part(
         &mut self,
         part: &Part<'_>,
-        channel: Channel,
         report: &mut FileReport,
         act: impl FnOnce(Mover<'_>) -> Result<u64, TransferError>,
-    ) -> Result<Reply, ClientError> {
-        let Channel { stream, transfer } = channel;
+    ) -> Result<(), ClientError> {
+        self.prepare()?;
+        let (began, direction) = (Instant::now(), part.direction);
+        let verb = match direction {
+            Direction::Send => "STOR",
+            Direction::Receive => "RETR",
+        };
+        let channel = match self.open_channel(verb, part.remote, part.first, direction) {
+            // A server that refuses an offset may still append.
+            Err(error) if direction == Direction::Send && is_about_restart(&error) => {
+                self.open_channel("APPE", part.remote, 0, direction)
+            }
+            opened => opened,
+        };
+        let Channel { stream, transfer } = channel?;
         let transfer = Transfer {
             total: part.total,
             ..transfer
         };
-        let (direction, progress) = (transfer.direction, self.options.progress.clone());
         let meter = Meter::default();
         let mut watcher = ProgressWatcher {
-            progress,
+            progress: self.options.progress.clone(),
             meter: &meter,
             file: Some((part.number, part.first)),
             checksum: part.checksum,
@@ -57,11 +72,25 @@ impl Session {
         let moved = Mover::new(&stream, &meter, &mut watcher, bounds).and_then(act);
         drop(watcher);
         let finished = self.finish(moved, part.path);
-        report.moved(meter.moved(), part.began, Instant::now());
+        report.moved(meter.moved(), began, Instant::now());
         report.read_socket(&stream, direction);
         self.collect(report);
-        finished
+        let reply = match finished {
+            // A wait for the local side may have ended with that.
+            Err(_) if self.options.progress.stopped() => return Err(ClientError::Stopped),
+            finished => finished?,
+        };
+        if direction == Direction::Receive {
+            report.retransmits = retransmits(&reply).or(report.retransmits);
+        }
+        Ok(())
     }
+}
+
+/// Whether the server refused the offset (REST) and not the file.
+pub(super) fn is_about_restart(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused { what, reply, .. }
+        if what.starts_with("REST") && reply.code / 100 == 5)
 }
 
 /// Reports progress, stops the transfer when the user asks for it, and calls the other watchers.

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use fairwind_transfer::Direction;
 use jiff::Timestamp;
@@ -13,7 +12,7 @@ use super::clash::Places;
 use super::local::partial_name;
 use super::moving::Part;
 use super::place;
-use super::retrieve::{is_about_restart, shown};
+use super::retrieve::shown;
 use super::retry::Task;
 use super::running_checksum::RunningChecksum;
 use super::stream_store;
@@ -43,11 +42,8 @@ struct Push<'a> {
     /// The path of the partial upload.
     partial: Vec<u8>,
     report: FileReport,
-    /// This process has sent bytes.
-    begun: bool,
     /// Earlier attempts left bytes that this one continues.
     continued: bool,
-    no_restart: bool,
 }
 
 impl Storage {
@@ -94,9 +90,7 @@ impl Storage {
             modified,
             partial,
             report,
-            begun: false,
             continued: false,
-            no_restart: false,
         };
         connection.carry_out(&mut push)?;
         Ok(push.report)
@@ -178,8 +172,10 @@ impl Push<'_> {
     fn first(&mut self, session: &mut Session, method: Option<Method>) -> Result<u64, ClientError> {
         self.continued = false;
         // Uploaded in place, what is there may be a complete older file.
-        let wanted = self.begun || (session.options.resume && !session.options.in_place);
-        if !wanted || self.no_restart {
+        // This process has sent bytes.
+        let begun = self.report.began.is_some();
+        let wanted = begun || (session.options.resume && !session.options.in_place);
+        if !wanted {
             return Ok(0);
         }
         let present = match session.size(&self.partial)? {
@@ -187,7 +183,7 @@ impl Push<'_> {
             _ => return Ok(0),
         };
         // Bytes of an earlier process belong to this file if it has not changed since they were sent.
-        let same = self.begun || method.is_some() || {
+        let same = begun || method.is_some() || {
             let there = session.modified(&self.partial)?;
             there
                 .zip(self.modified)
@@ -215,27 +211,16 @@ impl Push<'_> {
             return Ok(running);
         }
         session.announce(self.size)?;
-        session.prepare()?;
-        let began = Instant::now();
-        let opened = session.open_channel("STOR", &self.partial, first, Direction::Send);
-        let opened = match opened {
-            // A server that refuses an offset may still append.
-            Err(error) if first > 0 && is_about_restart(&error) => {
-                session.open_channel("APPE", &self.partial, 0, Direction::Send)
-            }
-            opened => opened,
-        };
-        let channel = opened?;
         let part = Part {
+            direction: Direction::Send,
             number,
+            remote: &self.partial,
             first,
             total: Some(self.size - first),
             path: &self.storage.source,
             checksum: running.as_ref(),
-            began,
         };
-        self.begun = true;
-        session.move_part(&part, channel, &mut self.report, |mover| {
+        session.move_part(&part, &mut self.report, |mover| {
             mover.send_file(&self.file, first, self.size)
         })?;
         Ok(running)

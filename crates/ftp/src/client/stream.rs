@@ -27,8 +27,6 @@ pub(super) struct Stream {
     progress: Arc<dyn Progress>,
     sum: Option<(Algorithm, Hasher)>,
     passed: u64,
-    limit: Option<u64>,
-    over: bool,
 }
 
 impl Stream {
@@ -59,8 +57,6 @@ impl Stream {
             progress,
             sum: None,
             passed: 0,
-            limit: None,
-            over: false,
         })
     }
 
@@ -71,25 +67,20 @@ impl Stream {
         }
     }
 
-    /// Refuses bytes beyond `limit`.
-    pub(super) fn end_at(&mut self, limit: Option<u64>) {
-        self.limit = limit;
-    }
-
     /// Number of bytes that have passed.
     pub(super) fn passed(&self) -> u64 {
         self.passed
     }
 
-    /// Whether a write has been refused for exceeding the limit.
-    pub(super) fn is_over(&self) -> bool {
-        self.over
-    }
-
-    /// The checksum of what has passed, if it was computed with this algorithm.
-    pub(super) fn sum(&self, algorithm: Algorithm) -> Option<String> {
-        let (made, sum) = self.sum.as_ref()?;
-        (*made == algorithm).then(|| sum.clone().finish())
+    /// The checksum of what has passed.
+    ///
+    /// # Errors
+    /// If it was not computed with this algorithm.
+    pub(super) fn sum(&self, algorithm: Algorithm) -> io::Result<String> {
+        match &self.sum {
+            Some((made, sum)) if *made == algorithm => Ok(sum.clone().finish()),
+            _ => Err(io::Error::other("its checksum was begun otherwise")),
+        }
     }
 
     fn pass(&mut self, bytes: &[u8]) {
@@ -122,11 +113,6 @@ fn is_wait(error: &io::Error) -> bool {
 
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = self.limit.map(|limit| limit.saturating_sub(self.passed));
-        if room.is_some_and(|room| bytes.len() as u64 > room) {
-            self.over = true;
-            return Err(io::Error::other("more bytes than were announced"));
-        }
         loop {
             if self.waits {
                 self.wait(PollFlags::OUT)?;

@@ -2,7 +2,6 @@
 //! the bytes gather under a name that is never resumed, and are verified and renamed like any other file.
 
 use std::os::unix::ffi::OsStrExt;
-use std::time::Instant;
 
 use fairwind_transfer::Direction;
 
@@ -35,7 +34,6 @@ pub(super) fn run(
             place::join(directory, &super::local::stream_name(name))
         },
         stream,
-        begun: false,
         report,
     };
     connection.carry_out(&mut inflow)?;
@@ -47,8 +45,6 @@ struct StreamUpload<'a> {
     number: usize,
     partial: Vec<u8>,
     stream: Stream,
-    /// Bytes may have been read from the source.
-    begun: bool,
     report: FileReport,
 }
 
@@ -57,7 +53,7 @@ impl Task for StreamUpload<'_> {
         session.can_write(&self.storage.remote)?;
         match self.push(session) {
             // Another attempt would store the rest as if it were the whole.
-            Err(error) if self.begun && error.is_transient() => {
+            Err(error) if self.report.began.is_some() && error.is_transient() => {
                 // If the connection is broken, the file stays under a name that shows what it is.
                 let _ = session.delete(&self.partial);
                 Err(ClientError::Differs(format!(
@@ -78,26 +74,19 @@ impl StreamUpload<'_> {
     fn push(&mut self, session: &mut Session) -> Result<(), ClientError> {
         let method = session.method()?;
         self.stream.sum_up(method.map(|method| method.algorithm()));
-        session.prepare()?;
-        let began = Instant::now();
-        let channel = session.open_channel("STOR", &self.partial, 0, Direction::Send)?;
         let part = Part {
+            direction: Direction::Send,
             number: self.number,
+            remote: &self.partial,
             first: 0,
             total: None,
             path: &self.storage.source,
             checksum: None,
-            began,
         };
-        self.begun = true;
         let stream = &mut self.stream;
-        let moved = session.move_part(&part, channel, &mut self.report, |mover| {
+        session.move_part(&part, &mut self.report, |mover| {
             mover.send_from(stream, None)
-        });
-        if session.options.progress.stopped() {
-            return Err(ClientError::Stopped);
-        }
-        moved?;
+        })?;
         let size = self.stream.passed();
         self.report.size = size;
         self.verify(session, size)?;
@@ -117,8 +106,8 @@ impl StreamUpload<'_> {
             (Some(wrong), _) => Err(wrong),
             (None, None) => Ok(session.without_method()),
             (None, Some(method)) => match self.stream.sum(method.algorithm()) {
-                Some(here) => session.compare(method, &self.partial, size, here)?,
-                None => Err("its checksum was begun otherwise".into()),
+                Ok(here) => session.compare(method, &self.partial, size, here)?,
+                Err(error) => Err(error.to_string()),
             },
         };
         match verified {

@@ -45,7 +45,6 @@ pub fn third_party(
         number,
         report,
         expected: false,
-        begun: false,
         continued: false,
         reversed: false,
     };
@@ -73,7 +72,6 @@ struct Copy {
     report: FileReport,
     /// The size has been announced in the progress reports.
     expected: bool,
-    begun: bool,
     continued: bool,
     /// The source listens and the destination connects.
     reversed: bool,
@@ -124,14 +122,14 @@ impl Copy {
     /// Number of bytes waiting at the destination, if they may be resumed.
     fn present(&self, destination: &mut Session) -> Result<Option<u64>, ClientError> {
         let options = &destination.options;
-        if !self.begun && (!options.resume || options.in_place) {
+        if self.report.began.is_none() && (!options.resume || options.in_place) {
             return Ok(None);
         }
         destination.size(&self.partial)
     }
 
     fn first(&mut self, original: &Original, present: Option<u64>, verified: bool) -> u64 {
-        let known = self.begun || verified;
+        let known = self.report.began.is_some() || verified;
         let first = present
             .zip(original.size)
             .filter(|(present, size)| known && present <= size)
@@ -161,7 +159,6 @@ impl Copy {
         destination.restart_at(first)?;
         destination.control.send("STOR", &self.partial)?;
         source.control.send("RETR", &self.from)?;
-        self.begun = true;
         let seen = Arc::new(AtomicU64::new(first));
         let options = source.options.clone();
         options.progress.begins(self.number, first);
