@@ -120,7 +120,7 @@ pub fn set(socket: impl AsFd, side: Side, bytes: u32) -> io::Result<Granted> {
         Err(error) => return Err(error.into()),
     };
     if side == Side::Receive {
-        clamp_window(socket, NO_CLAMP)?;
+        set_window_clamp(socket, NO_CLAMP)?;
     }
     Ok(granted)
 }
@@ -162,14 +162,6 @@ fn force(socket: impl AsFd, side: Side, bytes: u32) -> Result<(), Errno> {
 pub fn give_back(socket: impl AsFd, side: Side) -> io::Result<()> {
     let locks = buffer_locks(&socket)?;
     set_buffer_locks(socket, locks & !side.lock_bit())
-}
-
-/// Limits the offered window to `bytes` from now on; what has been offered already is not taken back.
-///
-/// # Errors
-/// If the socket option cannot be set.
-pub fn clamp_window(socket: impl AsFd, bytes: u32) -> io::Result<()> {
-    set_window_clamp(socket, bytes)
 }
 
 /// Before a socket connects or listens: makes sure that its window can grow to `bytes`.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use super::waiting::wait;
+use super::progress::wait;
 use super::{ClientError, Connection, Options, Session};
 use crate::protocol::Reply;
 

@@ -45,8 +45,10 @@ pub(super) fn stream_name(name: &[u8]) -> Vec<u8> {
 #[derive(Debug)]
 pub(super) struct Partial {
     target: PathBuf,
-    path: PathBuf,
-    file: File,
+    /// Its path while it is partial.
+    pub(super) path: PathBuf,
+    /// The open file.
+    pub(super) file: File,
 }
 
 impl Partial {
@@ -106,16 +108,6 @@ impl Partial {
         let open = self.file.metadata()?;
         Ok(fs::symlink_metadata(&self.path)
             .is_ok_and(|named| named.ino() == open.ino() && named.dev() == open.dev()))
-    }
-
-    /// Its path while it is partial.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The open file.
-    pub(super) fn file(&self) -> &File {
-        &self.file
     }
 
     /// Its length in bytes.

@@ -16,9 +16,9 @@ use super::checksum::Method;
 use super::clash::{Places, Settled};
 use super::local::{Partial, partial_name};
 use super::moving::{Part, is_about_restart};
-use super::original::Original;
 use super::retry::Task;
 use super::running_checksum::RunningChecksum;
+use super::session::Original;
 use super::stream::Stream;
 use super::target::Target;
 use super::{ClientError, Connection, Entry, FileReport, Place, Session};
@@ -220,7 +220,7 @@ impl Fetch<'_> {
         match &self.target {
             Target::File(path) => {
                 let partial = Partial::open(path)?;
-                let facts = partial.file().metadata();
+                let facts = partial.file.metadata();
                 let free = facts.and_then(|facts| self.settled.check(&facts));
                 free.map_err(|error| partial.failed(error))?;
                 Ok(Sink::Partial(partial))
@@ -291,11 +291,11 @@ impl Fetch<'_> {
         let sink = self.sink.as_mut().expect("an attempt opens it first");
         let (path, running) = match (&*sink, method) {
             (Sink::Stream(_), _) => (self.retrieval.target.clone(), None),
-            (Sink::Partial(partial), None) => (partial.path().to_owned(), None),
+            (Sink::Partial(partial), None) => (partial.path.clone(), None),
             (Sink::Partial(partial), Some(method)) => {
-                let begun = RunningChecksum::begin(partial.file(), method.algorithm(), first);
+                let begun = RunningChecksum::begin(&partial.file, method.algorithm(), first);
                 let begun = begun.map_err(|error| partial.failed(error))?;
-                (partial.path().to_owned(), Some(begun))
+                (partial.path.clone(), Some(begun))
             }
         };
         if first > 0 && original.size == Some(first) {

@@ -10,8 +10,8 @@ use rustix::event::PollFlags;
 use rustix::fs::OFlags;
 
 use super::Progress;
+use super::progress::wait;
 use super::target::Flow;
-use super::waiting::wait;
 use crate::protocol::digest::{Algorithm, Hasher};
 
 /// Number of bytes that a pipe reported as ready accepts without blocking (pipe(7)).

@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use super::both_ends::{at_once, monitor_size, wait_for_final_replies};
 use super::checksum::Method;
-use super::ending::retransmits;
 use super::local::partial_name;
-use super::original::Original;
+use super::moving::retransmits;
 use super::place;
 use super::retrieve::shown;
 use super::retry::Pauses;
+use super::session::Original;
 use super::{Checksum, ChecksumPolicy, ClientError, Connection, FileReport, Session, Verification};
 
 /// Sends a file from one server to another.
@@ -28,12 +28,7 @@ pub fn third_party(
 ) -> Result<FileReport, ClientError> {
     let from = source.place().path.clone();
     let to = destination.place().path.clone();
-    let (directory, name) = place::split(&to);
-    let partial = if destination.options().in_place {
-        to.clone()
-    } else {
-        place::join(directory, &partial_name(name))
-    };
+    let partial = place::beside(&to, destination.options().in_place, partial_name);
     let report = FileReport::new(
         shown(source.place(), &from),
         shown(destination.place(), &to),
@@ -322,8 +317,8 @@ fn connect(
 /// The address of `waiting` as `other` can reach it: the one at which this host reaches it, unless that is a
 /// loopback address.
 fn passive_address(waiting: &mut Session, other: &Session) -> Result<SocketAddr, ClientError> {
-    let known = waiting.control.peer();
-    let hidden = known.ip().is_loopback() && !other.control.peer().ip().is_loopback();
+    let known = waiting.control.peer;
+    let hidden = known.ip().is_loopback() && !other.control.peer.ip().is_loopback();
     if hidden && known.is_ipv4() {
         return waiting.ask_pasv();
     }

@@ -138,7 +138,7 @@ fn report(record: &Record) -> ExtensionReport {
         figure("mean_buffer_bytes", record.mean_buffer());
         let shortest = record.shortest_round_trip;
         figure("min_rtt_ms", shortest.map(|time| time.as_secs_f64() * 1e3));
-        let last = record.estimates.last().map(|(_, estimate)| estimate);
+        let last = record.estimate.map(|(_, estimate)| estimate);
         figure(
             "rtt_ms",
             last.map(|last| last.round_trip.as_secs_f64() * 1e3),

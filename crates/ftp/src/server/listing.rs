@@ -206,7 +206,7 @@ impl Lines<'_> {
         for name in directory.names()? {
             if partial::is_partial(name.as_bytes()) {
                 // Failure does no harm: a running upload stays, and so does one that cannot be removed.
-                let _ = partial::expire(&directory, &name, root.partial_age());
+                let _ = partial::expire(&directory, &name, root.partial_age);
                 continue;
             }
             let shown = match self.form {

@@ -145,7 +145,7 @@ impl Session {
         let stem = format!("upload-{}", jiff::Timestamp::now().as_second());
         self.receive(directory.clone(), move |root, owner| {
             let upload = Upload::begin_unique(root, &directory, &stem, owner)?;
-            let name = upload.name();
+            let name = &upload.name;
             Ok(Begun {
                 path: directory.join(name.as_encoded_bytes()),
                 // The client does not know the name yet; RFC 1123 section 4.1.2.9 gives the form.
@@ -171,7 +171,7 @@ impl Session {
         let begun = begun.map_err(io::Error::other)?;
         match begun {
             Err(UploadError::Busy) if self.shared.ledger.uploads.take_over(key).await => {
-                let client = self.control.facts().peer.ip();
+                let client = self.control.facts.peer.ip();
                 tracing::info!("{client}: {} goes on with {}", key.user, key.path);
                 let begun = tokio::task::spawn_blocking(again).await;
                 begun.map_err(io::Error::other)
@@ -206,7 +206,7 @@ impl Session {
             path,
             opening,
         } = begun;
-        let announced = announced.map(|all| all.saturating_sub(upload.first()));
+        let announced = announced.map(|all| all.saturating_sub(upload.first));
         let work = Work::Receive {
             upload,
             announced,
@@ -274,7 +274,7 @@ impl Session {
         setup: Setup,
         meter: &Arc<Meter>,
     ) -> io::Result<(io::Result<Channel>, Interruption)> {
-        let facts = self.control.facts();
+        let facts = self.control.facts;
         let plan = match &setup {
             Setup::Active(_) => self.plan(),
             // Settled when the socket began to listen.
@@ -422,7 +422,7 @@ impl Session {
         complete: bool,
     ) {
         let Some(user) = &self.state.user else { return };
-        let host = self.control.facts().peer.ip();
+        let host = self.control.facts.peer.ip();
         let way = if direction == Direction::Send {
             "sent"
         } else {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fairwind_kernel::TcpInfo;
+use fairwind_kernel::sockopt::set_window_clamp;
 
 use super::budget::Share;
 use super::estimator::Settings;
@@ -83,7 +84,7 @@ impl SizedBuffer {
         let shrinks = self.bytes.is_some_and(|old| bytes < old);
         if shrinks && self.side == Side::Receive {
             self.shrinking = Some((now, bytes));
-            buffers::clamp_window(&self.socket, clamped(bytes))?;
+            set_window_clamp(&self.socket, clamped(bytes))?;
             return Ok((bytes, None));
         }
         self.shrinking = None;
@@ -135,7 +136,7 @@ impl SizedBuffer {
         let offered = TcpInfo::of(&self.socket).map_or(0, |info| info.tcpi_rcv_wnd);
         let narrow = u64::from(offered) <= bytes + bytes / 8 && unread <= bytes / 2;
         if now < since + 2 * round_trip || !narrow {
-            return buffers::clamp_window(&self.socket, clamped(bytes));
+            return set_window_clamp(&self.socket, clamped(bytes));
         }
         self.shrinking = None;
         self.set(bytes).map(drop)

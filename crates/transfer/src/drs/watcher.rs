@@ -233,14 +233,14 @@ impl Work {
                 changed = estimator.resize(now).is_some() || !taken_over;
                 if changed {
                     taken_over = true;
-                    self.resize(sized, now, estimator.buffer(), Some(estimate))?;
+                    self.resize(sized, now, estimator.buffer, Some(estimate))?;
                 }
                 sized.settle(now, estimate.round_trip)?;
             }
             if (changed || now >= message_due) && channel.is_idle() {
                 let sbuf = Sbuf {
                     timestamp: self.wall + self.begin.elapsed(),
-                    buffer_size: estimator.buffer(),
+                    buffer_size: estimator.buffer,
                 };
                 channel.send(format!("{sbuf}\r\n").as_bytes())?;
                 self.record().messages += 1;
@@ -362,7 +362,7 @@ impl Arrivals {
 /// A fraction of the round-trip time, within bounds.
 fn pause(estimator: &Estimator, parts: u32, shortest: Duration, longest: Duration) -> Duration {
     estimator
-        .round_trip()
+        .round_trip
         .map_or(shortest, |time| time / parts)
         .clamp(shortest, longest)
 }
