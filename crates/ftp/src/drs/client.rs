@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use fairwind_transfer::buffers::Side;
 use fairwind_transfer::drs::{Record, Resize, RightSizing, Settings, Share, SharedRecord, Token};
 use fairwind_transfer::{Direction, SocketPlan, Transfer, TransferWatcher};
 
@@ -14,17 +13,13 @@ use crate::client::{
 use crate::extension::TransferExtension;
 
 /// Right-sizing with servers that support it.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RightSizingClient {
-    /// How buffers are sized.
-    pub settings: Settings,
-}
+#[derive(Debug, Clone, Copy)]
+pub struct RightSizingClient;
 
 impl Extension for RightSizingClient {
     fn open(&self, features: &Features) -> Option<Box<dyn SessionExtension>> {
         features.has(NAME).then(|| {
             Box::new(Session {
-                settings: self.settings,
                 negotiation: Negotiation::Due,
                 record: SharedRecord::default(),
             }) as Box<dyn SessionExtension>
@@ -70,7 +65,6 @@ enum Negotiation {
 }
 
 struct Session {
-    settings: Settings,
     negotiation: Negotiation,
     /// The record of the last transfer.
     record: SharedRecord,
@@ -88,7 +82,7 @@ impl Session {
 impl TransferExtension for Session {
     fn plan(&mut self, plan: &mut SocketPlan) {
         if self.token().is_some() {
-            plan.window_scale_for = Some(self.settings.ceiling as u32);
+            plan.window_scale_for = Some(Settings::default().ceiling as u32);
         }
     }
 
@@ -98,7 +92,6 @@ impl TransferExtension for Session {
         Some(Box::new(RightSizing::new(
             transfer,
             token,
-            self.settings,
             Share::unlimited(),
             self.record.clone(),
         )))
@@ -145,18 +138,15 @@ fn report(record: &Record) -> ExtensionReport {
         );
         figure("bandwidth_mbps", last.map(|last| last.bandwidth_bps / 1e6));
     }
-    let side = match record.direction {
-        Some(Direction::Send) => Side::Send,
-        _ => Side::Receive,
-    };
     ExtensionReport {
-        changes: changes(side, record),
+        changes: changes(record),
         figures,
         notes: record.notes.clone(),
     }
 }
 
-fn changes(side: Side, record: &Record) -> Vec<Change> {
+fn changes(record: &Record) -> Vec<Change> {
+    let side = record.direction.unwrap_or(Direction::Receive);
     let mut before = None;
     let change = |resize: &Resize| Change {
         time: record.begin.checked_add(resize.time).ok(),

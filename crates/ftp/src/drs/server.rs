@@ -11,8 +11,6 @@ use crate::server::{Extension, Origin, PeerFacts, SessionExtension};
 /// Right-sizing with clients that ask for it.
 #[derive(Debug, Clone, Default)]
 pub struct RightSizingServer {
-    /// How buffers are sized.
-    pub settings: Settings,
     /// What all buffers together have taken.
     pub budget: Budget,
     /// Limits on the budget.
@@ -39,7 +37,7 @@ struct Session {
 impl TransferExtension for Session {
     fn plan(&mut self, plan: &mut SocketPlan) {
         if self.token.is_some() {
-            plan.window_scale_for = Some(self.server.settings.ceiling as u32);
+            plan.window_scale_for = Some(Settings::default().ceiling as u32);
         }
     }
 
@@ -47,7 +45,6 @@ impl TransferExtension for Session {
         Some(Box::new(RightSizing::new(
             transfer,
             self.token?,
-            self.server.settings,
             self.server.budget.share(self.server.caps, self.client),
             SharedRecord::default(),
         )))

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use crate::RateLimitedLog;
+use crate::{Direction, RateLimitedLog};
 
 /// One event of an advised transfer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -160,6 +160,16 @@ pub enum Setting {
     ReceiveBuffer,
     /// `SO_MAX_PACING_RATE`, Mbit/s.
     Pacing,
+}
+
+impl Setting {
+    /// The buffer for the bytes that go this way.
+    pub(super) fn buffer(direction: Direction) -> Self {
+        match direction {
+            Direction::Send => Self::SendBuffer,
+            Direction::Receive => Self::ReceiveBuffer,
+        }
+    }
 }
 
 /// Its name in logs and reports.
