@@ -90,6 +90,23 @@ impl Stream {
         }
     }
 
+    /// Reads or writes with `act` once the file is ready for `event`.
+    fn when_ready<T>(
+        &self,
+        event: PollFlags,
+        mut act: impl FnMut(&File) -> io::Result<T>,
+    ) -> io::Result<T> {
+        loop {
+            if self.waits {
+                self.wait(event)?;
+            }
+            match act(&self.file) {
+                Err(error) if is_wait(&error) => {}
+                done => return done,
+            }
+        }
+    }
+
     /// Waits until the file is ready for `event`.
     fn wait(&self, event: PollFlags) -> io::Result<()> {
         loop {
@@ -113,19 +130,10 @@ fn is_wait(error: &io::Error) -> bool {
 
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        loop {
-            if self.waits {
-                self.wait(PollFlags::OUT)?;
-            }
-            match (&self.file).write(&bytes[..bytes.len().min(self.most)]) {
-                Err(error) if is_wait(&error) => {}
-                Err(error) => return Err(error),
-                Ok(count) => {
-                    self.pass(&bytes[..count]);
-                    return Ok(count);
-                }
-            }
-        }
+        let bytes = &bytes[..bytes.len().min(self.most)];
+        let count = self.when_ready(PollFlags::OUT, |mut file| file.write(bytes))?;
+        self.pass(&bytes[..count]);
+        Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -135,18 +143,8 @@ impl Write for Stream {
 
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if self.waits {
-                self.wait(PollFlags::IN)?;
-            }
-            match (&self.file).read(buffer) {
-                Err(error) if is_wait(&error) => {}
-                Err(error) => return Err(error),
-                Ok(count) => {
-                    self.pass(&buffer[..count]);
-                    return Ok(count);
-                }
-            }
-        }
+        let count = self.when_ready(PollFlags::IN, |mut file| file.read(buffer))?;
+        self.pass(&buffer[..count]);
+        Ok(count)
     }
 }

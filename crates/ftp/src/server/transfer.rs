@@ -245,24 +245,25 @@ impl Session {
         let (is_file, announced) = (work.is_file(), work.total());
         let _guard = StopWhenDropped(Arc::clone(&meter));
         let (channel, interruption) = self.open_channel(setup, &meter).await?;
+        let mut unopened = None;
         let (outcome, interruption) = match (channel, interruption) {
             (Ok(channel), Interruption::None) => self.run_work(work, channel, &meter).await?,
             (Ok(_), interruption) => (work.ends_with(TransferError::Stopped), interruption),
             (Err(error), interruption) => {
-                let not_opened = not_opened(&error);
+                unopened = Some(not_opened(&error));
                 let outcome = work.ends_with(TransferError::Connection(error));
-                let (reply, _) = self
-                    .finish_transfer(outcome, interruption, announced, direction)
-                    .await?;
-                return Ok(match interruption {
-                    Interruption::Aborted => reply,
-                    _ => not_opened,
-                });
+                (outcome, interruption)
             }
         };
         let (reply, complete) = self
             .finish_transfer(outcome, interruption, announced, direction)
             .await?;
+        if let Some(unopened) = unopened {
+            return Ok(match interruption {
+                Interruption::Aborted => reply,
+                _ => unopened,
+            });
+        }
         if is_file {
             self.log(path, &meter, started.elapsed(), direction, complete);
         }
