@@ -58,7 +58,6 @@ fn server_extensions(
                 all: config.limits.drs_bytes,
                 own: config.limits.drs_bytes_per_address,
             },
-            ..RightSizingServer::default()
         }));
     }
     Ok(extensions)
@@ -94,7 +93,7 @@ pub fn client_extensions(
         })));
     }
     if setup.drs && setup.buffer == Buffer::Auto {
-        extensions.push(Arc::new(RightSizingClient::default()));
+        extensions.push(Arc::new(RightSizingClient));
     }
     Ok(extensions)
 }

@@ -7,6 +7,7 @@
 
 pub mod advised;
 pub mod assembly;
+mod bounded;
 pub mod client;
 pub mod drs;
 pub mod extension;

@@ -43,7 +43,7 @@ fn expanded(text: &str) -> Vec<String> {
             chapter,
             number
                 .parse()
-                .unwrap_or_else(|_| panic!("{text:?} is no number")),
+                .unwrap_or_else(|_| panic!("{text:?} is not a number")),
         )
     };
     let ((chapter, first), (same, last)) = (parts(first), parts(last));

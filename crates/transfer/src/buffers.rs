@@ -11,7 +11,6 @@
 //! - The window scale is fixed in the handshake, from the largest of the buffer, `tcp_rmem[2]` and
 //!   `rmem_max`; from the buffer alone if a program has set that (`tcp_select_initial_window`).
 
-use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -20,17 +19,10 @@ use fairwind_kernel::sysctl_numbers;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
+use crate::Direction;
+
 /// A clamp that limits no window: the largest that RFC 7323 allows.
 const NO_CLAMP: u32 = 1 << 30;
-
-/// One of the two buffers of a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// `SO_SNDBUF`
-    Send,
-    /// `SO_RCVBUF`
-    Receive,
-}
 
 /// Outcome of a request for a buffer size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,18 +45,10 @@ pub struct Limits {
     pub adapted: u64,
 }
 
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Send => "send",
-            Self::Receive => "receive",
-        })
-    }
-}
-
-impl Side {
+/// What concerns the buffer for the bytes that go this way: `SO_SNDBUF` or `SO_RCVBUF`.
+impl Direction {
     /// The sysctl that caps what programs ask for.
-    pub fn sysctl(self) -> &'static str {
+    pub fn buffer_sysctl(self) -> &'static str {
         match self {
             Self::Send => "net.core.wmem_max",
             Self::Receive => "net.core.rmem_max",
@@ -72,13 +56,13 @@ impl Side {
     }
 
     /// The current limits; Linux's defaults where they cannot be read.
-    pub fn limits(self) -> Limits {
+    pub fn buffer_limits(self) -> Limits {
         let (adapted, default) = match self {
             Self::Send => ("net.ipv4.tcp_wmem", 4 << 20),
             Self::Receive => ("net.ipv4.tcp_rmem", 6 << 20),
         };
         Limits {
-            settable: last_number(self.sysctl()).unwrap_or(212_992),
+            settable: last_number(self.buffer_sysctl()).unwrap_or(212_992),
             adapted: last_number(adapted).unwrap_or(default) / 2,
         }
     }
@@ -99,10 +83,10 @@ fn last_number(sysctl: &str) -> Option<u64> {
 ///
 /// # Errors
 /// If the socket option cannot be read.
-pub fn size(socket: impl AsFd, side: Side) -> io::Result<u64> {
+pub fn size(socket: impl AsFd, side: Direction) -> io::Result<u64> {
     let doubled = match side {
-        Side::Send => sockopt::socket_send_buffer_size(socket)?,
-        Side::Receive => sockopt::socket_recv_buffer_size(socket)?,
+        Direction::Send => sockopt::socket_send_buffer_size(socket)?,
+        Direction::Receive => sockopt::socket_recv_buffer_size(socket)?,
     };
     Ok(doubled as u64 / 2)
 }
@@ -112,29 +96,29 @@ pub fn size(socket: impl AsFd, side: Side) -> io::Result<u64> {
 ///
 /// # Errors
 /// If a socket option cannot be read or set.
-pub fn set(socket: impl AsFd, side: Side, bytes: u32) -> io::Result<Granted> {
+pub fn set(socket: impl AsFd, side: Direction, bytes: u32) -> io::Result<Granted> {
     let socket = socket.as_fd();
     let granted = match force(socket, side, bytes) {
         Ok(()) => Granted::Whole,
         Err(Errno::PERM) => set_within_limits(socket, side, bytes)?,
         Err(error) => return Err(error.into()),
     };
-    if side == Side::Receive {
-        clamp_window(socket, NO_CLAMP)?;
+    if side == Direction::Receive {
+        set_window_clamp(socket, NO_CLAMP)?;
     }
     Ok(granted)
 }
 
-fn set_within_limits(socket: impl AsFd, side: Side, bytes: u32) -> io::Result<Granted> {
-    let limits = side.limits();
+fn set_within_limits(socket: impl AsFd, side: Direction, bytes: u32) -> io::Result<Granted> {
+    let limits = side.buffer_limits();
     let (wanted, settable) = (u64::from(bytes), limits.settable);
     let adapts = wanted > settable && limits.adapted > settable;
     // Never shrink a buffer that the kernel has already grown.
     if !adapts || size(&socket, side)? < settable {
         let bytes = wanted.min(settable) as usize;
         match side {
-            Side::Send => sockopt::set_socket_send_buffer_size(&socket, bytes)?,
-            Side::Receive => sockopt::set_socket_recv_buffer_size(&socket, bytes)?,
+            Direction::Send => sockopt::set_socket_send_buffer_size(&socket, bytes)?,
+            Direction::Receive => sockopt::set_socket_recv_buffer_size(&socket, bytes)?,
         }
     }
     if adapts {
@@ -148,10 +132,10 @@ fn set_within_limits(socket: impl AsFd, side: Side, bytes: u32) -> io::Result<Gr
     })
 }
 
-fn force(socket: impl AsFd, side: Side, bytes: u32) -> Result<(), Errno> {
+fn force(socket: impl AsFd, side: Direction, bytes: u32) -> Result<(), Errno> {
     match side {
-        Side::Send => sockopt::set_socket_send_buffer_size_force(socket, bytes as usize),
-        Side::Receive => sockopt::set_socket_recv_buffer_size_force(socket, bytes as usize),
+        Direction::Send => sockopt::set_socket_send_buffer_size_force(socket, bytes as usize),
+        Direction::Receive => sockopt::set_socket_recv_buffer_size_force(socket, bytes as usize),
     }
 }
 
@@ -159,17 +143,9 @@ fn force(socket: impl AsFd, side: Side, bytes: u32) -> Result<(), Errno> {
 ///
 /// # Errors
 /// If `SO_BUF_LOCK` cannot be read or set, as before Linux 5.15.
-pub fn give_back(socket: impl AsFd, side: Side) -> io::Result<()> {
+pub fn give_back(socket: impl AsFd, side: Direction) -> io::Result<()> {
     let locks = buffer_locks(&socket)?;
     set_buffer_locks(socket, locks & !side.lock_bit())
-}
-
-/// Limits the offered window to `bytes` from now on; what has been offered already is not taken back.
-///
-/// # Errors
-/// If the socket option cannot be set.
-pub fn clamp_window(socket: impl AsFd, bytes: u32) -> io::Result<()> {
-    set_window_clamp(socket, bytes)
 }
 
 /// Before a socket connects or listens: makes sure that its window can grow to `bytes`.
@@ -181,12 +157,12 @@ pub fn clamp_window(socket: impl AsFd, bytes: u32) -> io::Result<()> {
 /// # Errors
 /// If the buffer cannot be set for a reason other than missing privileges.
 pub fn prepare_window_scale(socket: impl AsFd, bytes: u32) -> io::Result<()> {
-    let limits = Side::Receive.limits();
+    let limits = Direction::Receive.buffer_limits();
     let known = limits.settable.max(2 * limits.adapted);
     if window_scale(known) >= window_scale(bytes.into()) {
         return Ok(());
     }
-    match force(socket, Side::Receive, bytes) {
+    match force(socket, Direction::Receive, bytes) {
         Ok(()) | Err(Errno::PERM) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -198,14 +174,15 @@ pub fn prepare_window_scale(socket: impl AsFd, bytes: u32) -> io::Result<()> {
 /// # Errors
 /// If a socket option cannot be read.
 pub fn is_widened(socket: impl AsFd, bytes: u32) -> io::Result<bool> {
-    Ok(is_set(&socket, Side::Receive)? && size(socket, Side::Receive)? == u64::from(bytes))
+    Ok(is_set(&socket, Direction::Receive)?
+        && size(socket, Direction::Receive)? == u64::from(bytes))
 }
 
 /// Whether a program has set the buffer, so that it is not autotuned.
 ///
 /// # Errors
 /// If `SO_BUF_LOCK` cannot be read, as before Linux 5.15.
-pub fn is_set(socket: impl AsFd, side: Side) -> io::Result<bool> {
+pub fn is_set(socket: impl AsFd, side: Direction) -> io::Result<bool> {
     Ok(buffer_locks(socket)? & side.lock_bit() != 0)
 }
 
@@ -218,7 +195,7 @@ pub fn settle_window_scale(socket: impl AsFd) -> io::Result<()> {
     let sizes = sysctl_numbers("net.ipv4.tcp_rmem").unwrap_or_default();
     let bytes = sizes.get(1).map_or(131_072, |&bytes| bytes as usize);
     sockopt::set_socket_recv_buffer_size(&socket, bytes / 2)?;
-    give_back(socket, Side::Receive)
+    give_back(socket, Direction::Receive)
 }
 
 /// The shift that Linux chooses for a window of `bytes` (RFC 7323 section 2.2: at most 14).
@@ -254,7 +231,7 @@ mod tests {
     #[test]
     fn a_buffer_has_the_size_that_was_asked_for() {
         let (socket, _far) = pair();
-        for side in [Side::Send, Side::Receive] {
+        for side in [Direction::Send, Direction::Receive] {
             assert_eq!(set(&socket, side, 150_000).unwrap(), Granted::Whole);
             assert_eq!(size(&socket, side).unwrap(), 150_000);
         }
@@ -263,13 +240,13 @@ mod tests {
     #[test]
     fn a_buffer_given_back_is_the_kernels_again() {
         let (socket, mut far) = pair();
-        set(&socket, Side::Receive, 65_536).unwrap();
-        give_back(&socket, Side::Receive).unwrap();
+        set(&socket, Direction::Receive, 65_536).unwrap();
+        give_back(&socket, Direction::Receive).unwrap();
         let sender = thread::spawn(move || far.write_all(&vec![7; 64 << 20]));
         let mut chunk = vec![0; 256 << 10];
         while (&socket).read(&mut chunk).unwrap() > 0 {}
         sender.join().unwrap().unwrap();
-        assert!(size(&socket, Side::Receive).unwrap() > 65_536);
+        assert!(size(&socket, Direction::Receive).unwrap() > 65_536);
     }
 
     /// The window as advertised to the peer.
@@ -280,7 +257,7 @@ mod tests {
     #[test]
     fn the_window_follows_a_buffer_that_grows() {
         let (socket, mut far) = pair();
-        set(&socket, Side::Receive, 65_536).unwrap();
+        set(&socket, Direction::Receive, 65_536).unwrap();
         let sender = thread::spawn(move || far.write_all(&vec![7; 96 << 20]));
         let mut chunk = vec![0; 256 << 10];
         let mut moved = 0;
@@ -292,7 +269,7 @@ mod tests {
             }
             if narrow == 0 && moved > 32 << 20 {
                 narrow = offered(&socket);
-                set(&socket, Side::Receive, 2 << 20).unwrap();
+                set(&socket, Direction::Receive, 2 << 20).unwrap();
             }
         }
         sender.join().unwrap().unwrap();

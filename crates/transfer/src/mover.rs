@@ -229,13 +229,10 @@ impl<'a> Mover<'a> {
     /// # Errors
     /// [`TransferError`] if the file or the connection fails, a bound is exceeded, or the transfer is
     /// stopped.
-    pub fn send_file(mut self, file: &File, first: u64, end: u64) -> Result<u64, TransferError> {
-        self.begin(Some(
-            end.min(file.metadata().map_err(TransferError::File)?.len())
-                .saturating_sub(first),
-        ));
-        let moved = self.send_range(file, first, end);
-        self.end(moved)
+    pub fn send_file(self, file: &File, first: u64, end: u64) -> Result<u64, TransferError> {
+        let present = file.metadata().map_err(TransferError::File)?.len();
+        let total = end.min(present).saturating_sub(first);
+        self.run(Some(total), |mover| mover.send_range(file, first, end))
     }
 
     fn send_range(&mut self, file: &File, first: u64, end: u64) -> Result<(), TransferError> {
@@ -266,13 +263,11 @@ impl<'a> Mover<'a> {
     /// # Errors
     /// As [`send_file`](Self::send_file).
     pub fn send_from(
-        mut self,
+        self,
         source: &mut dyn Read,
         total: Option<u64>,
     ) -> Result<u64, TransferError> {
-        self.begin(total);
-        let moved = self.send_all_from(source);
-        self.end(moved)
+        self.run(total, |mover| mover.send_all_from(source))
     }
 
     fn send_all_from(&mut self, source: &mut dyn Read) -> Result<(), TransferError> {
@@ -303,13 +298,11 @@ impl<'a> Mover<'a> {
     /// # Errors
     /// As [`send_file`](Self::send_file).
     pub fn receive_into(
-        mut self,
+        self,
         sink: &mut dyn Write,
         total: Option<u64>,
     ) -> Result<u64, TransferError> {
-        self.begin(total);
-        let moved = self.receive_all_into(sink);
-        self.end(moved)
+        self.run(total, |mover| mover.receive_all_into(sink))
     }
 
     fn receive_all_into(&mut self, sink: &mut dyn Write) -> Result<(), TransferError> {
@@ -365,11 +358,27 @@ impl<'a> Mover<'a> {
         }
     }
 
-    fn begin(&mut self, total: Option<u64>) {
+    /// Moves the bytes with `act`, then ends the stream.
+    fn run(
+        mut self,
+        total: Option<u64>,
+        act: impl FnOnce(&mut Self) -> Result<(), TransferError>,
+    ) -> Result<u64, TransferError> {
         self.watcher.started(self.socket.as_fd(), total);
         self.begin = Instant::now();
         self.last = self.begin;
         self.period = (self.begin, 0);
+        let result = act(&mut self);
+        let moved = self.meter.moved();
+        self.watcher.ended(moved);
+        result?;
+        // A copy of the socket held by a watcher must not keep the stream open.
+        match self.socket.shutdown(Shutdown::Write) {
+            Err(error) if error.kind() != io::ErrorKind::NotConnected => {
+                Err(TransferError::Connection(error))
+            }
+            _ => Ok(moved),
+        }
     }
 
     fn moved(&mut self, count: usize) -> Result<(), TransferError> {
@@ -428,19 +437,6 @@ impl<'a> Mover<'a> {
             return TransferError::Stopped;
         }
         TransferError::Connection(error)
-    }
-
-    fn end(self, result: Result<(), TransferError>) -> Result<u64, TransferError> {
-        let moved = self.meter.moved();
-        self.watcher.ended(moved);
-        result?;
-        // A copy of the socket held by a watcher must not keep the stream open.
-        match self.socket.shutdown(Shutdown::Write) {
-            Err(error) if error.kind() != io::ErrorKind::NotConnected => {
-                Err(TransferError::Connection(error))
-            }
-            _ => Ok(moved),
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use super::buffers::{self, Side};
+use super::{Direction, buffers};
 
 /// Options of a data socket, applied before it connects or listens. Sizes are in bytes as passed to
 /// setsockopt; the kernel doubles them for its own bookkeeping and, without `CAP_NET_ADMIN`, caps them at
@@ -135,7 +135,7 @@ impl SocketPlan {
     pub fn settle(&self, socket: SockRef<'_>) -> io::Result<()> {
         match (self.receive_buffer, self.window_scale_for) {
             (Some(bytes), Some(scale)) if scale > bytes => {
-                buffers::set(&*socket, Side::Receive, bytes).map(drop)
+                buffers::set(&*socket, Direction::Receive, bytes).map(drop)
             }
             (None, Some(scale)) if buffers::is_widened(&*socket, scale)? => {
                 buffers::settle_window_scale(&*socket)
@@ -146,12 +146,12 @@ impl SocketPlan {
 
     fn apply(&self, socket: &Socket) -> io::Result<()> {
         if let Some(bytes) = self.send_buffer {
-            buffers::set(socket, Side::Send, bytes)?;
+            buffers::set(socket, Direction::Send, bytes)?;
         }
         match (self.receive_buffer, self.window_scale_for) {
             // A buffer that is set determines the scale alone.
             (Some(bytes), scale) => {
-                buffers::set(socket, Side::Receive, bytes.max(scale.unwrap_or(0)))?;
+                buffers::set(socket, Direction::Receive, bytes.max(scale.unwrap_or(0)))?;
             }
             (None, Some(scale)) => buffers::prepare_window_scale(socket, scale)?,
             (None, None) => {}

@@ -1,5 +1,6 @@
 //! Observers of a running transfer, which may also tune its connection.
 
+use std::fmt;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -24,12 +25,21 @@ pub trait TransferWatcher: Send {
 }
 
 /// Direction of the bytes on a data connection, seen from this host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// This host sends.
     Send,
     /// This host receives.
     Receive,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Send => "send",
+            Self::Receive => "receive",
+        })
+    }
 }
 
 /// What is known about a transfer once its data connection is open.

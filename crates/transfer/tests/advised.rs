@@ -11,7 +11,6 @@ use fairwind_cc::{kernel, native};
 use fairwind_testing::advisor::{Reply, TestAdvisor, advice};
 use fairwind_testing::{or_skip, permitted, root, wait_until, with_stalls};
 use fairwind_transfer::advised::{Event, Follower, Setting};
-use fairwind_transfer::buffers::Side;
 use fairwind_transfer::{Direction, TransferWatcher};
 use rustix::net::sockopt::tcp_congestion;
 use serde_json::json;
@@ -234,7 +233,7 @@ fn a_receiver_sizes_its_buffer_and_nothing_else() {
         return;
     }
     // More than autotuning allows, but not so much that it has to be justified by the path.
-    let bytes = Side::Receive.limits().adapted * 3 / 2;
+    let bytes = Direction::Receive.buffer_limits().adapted * 3 / 2;
     let changes = json!({
         "congestion_control": "reno", "pacing_mbps": 1.0, "receive_buffer_bytes": bytes,
         "send_buffer_bytes": bytes,
@@ -299,17 +298,14 @@ fn pacing_that_starves_a_path_nobody_knows_is_bounded_from_the_first_byte() {
 #[test]
 fn a_buffer_far_beyond_the_product_of_the_path_is_bounded_in_both_directions() {
     let huge = json!({ "send_buffer_bytes": 1 << 30, "receive_buffer_bytes": 1 << 30 });
-    for (direction, side) in [
-        (Direction::Send, Side::Send),
-        (Direction::Receive, Side::Receive),
-    ] {
+    for direction in [Direction::Send, Direction::Receive] {
         let advisor = TestAdvisor::answering(vec![Reply::Advice(advice(NEVER, huge.clone()))]);
         let mut followed = Followed::start(&advisor.url(), direction, &[]);
         followed.until("bounded", |f| !f.bounded().is_empty());
-        let most = side.limits().adapted * 2;
+        let most = direction.buffer_limits().adapted * 2;
         let (_, advised, to) = followed.bounded().remove(0);
         assert_eq!((advised, to), ("1073741824".into(), most.to_string()));
-        let size = fairwind_transfer::buffers::size(&followed.near, side).unwrap();
+        let size = fairwind_transfer::buffers::size(&followed.near, direction).unwrap();
         assert!(size <= most, "{size}");
     }
 }

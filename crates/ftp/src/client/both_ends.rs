@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use super::waiting::wait;
+use super::progress::wait;
 use super::{ClientError, Connection, Options, Session};
 use crate::protocol::Reply;
 
@@ -124,9 +124,12 @@ fn final_replies(
     if sent.is_positive() && received.is_positive() {
         return Some(Ok([sent.clone(), received.clone()]));
     }
-    let transient = ![sent, received].into_iter().any(is_final);
-    let what = said(sessions, last);
-    Some(Err(ClientError::Failed { what, transient }))
+    Some(Err(failure(said(sessions, last), last)))
+}
+
+fn failure(what: String, last: &[Option<Reply>; 2]) -> ClientError {
+    let transient = !last.iter().flatten().any(is_final);
+    ClientError::Failed { what, transient }
 }
 
 /// The error if one server, or both, sent no final reply in time.
@@ -140,8 +143,7 @@ fn timeout_error(
     if replies.all(Reply::is_positive) {
         what = format!("nothing moved for {patience:?}: {what}");
     }
-    let transient = !last.iter().flatten().any(is_final);
-    ClientError::Failed { what, transient }
+    failure(what, last)
 }
 
 fn said(sessions: &[&mut Session; 2], last: &[Option<Reply>; 2]) -> String {

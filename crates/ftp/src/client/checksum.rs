@@ -47,33 +47,22 @@ pub(super) enum Method {
     Own(Algorithm, &'static str),
 }
 
-/// Commands for a single algorithm, the strongest first.
-const OWN: [(Algorithm, &str); 6] = [
-    (Algorithm::Sha256, "XSHA256"),
-    (Algorithm::Sha512, "XSHA512"),
-    (Algorithm::Sha1, "XSHA1"),
-    (Algorithm::Sha1, "XSHA"),
-    (Algorithm::Md5, "XMD5"),
-    (Algorithm::Crc32, "XCRC"),
-];
-
 impl Method {
     /// What the server offers, the strongest algorithm first.
     pub(super) fn offered(features: &Features) -> Vec<Self> {
         let hashes = features.hashes();
-        let mut offered: Vec<Self> = hashes.iter().map(|(hash, _)| Self::Hash(*hash)).collect();
-        offered.extend(
-            OWN.iter()
-                .filter(|(_, verb)| features.has(verb))
-                .map(|(algorithm, verb)| Self::Own(*algorithm, verb)),
-        );
-        let rank = |method: &Self| {
-            let all = Algorithm::ALL.iter();
-            all.take_while(|algorithm| **algorithm != method.algorithm())
-                .count()
+        let own = |algorithm: Algorithm| match algorithm {
+            // Some servers have the longer name, some the shorter one.
+            Algorithm::Sha1 => vec![algorithm.verb(), "XSHA"],
+            _ => vec![algorithm.verb()],
         };
-        offered.sort_by_key(rank);
-        offered
+        let offered = Algorithm::ALL.into_iter().flat_map(|algorithm| {
+            let same = hashes.iter().filter(move |(hash, _)| *hash == algorithm);
+            let has = own(algorithm).into_iter().filter(|verb| features.has(verb));
+            let own = has.map(move |verb| Self::Own(algorithm, verb));
+            same.map(|(hash, _)| Self::Hash(*hash)).chain(own)
+        });
+        offered.collect()
     }
 
     /// The algorithm it computes.

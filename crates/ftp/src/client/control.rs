@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use socket2::{SockRef, TcpKeepalive};
 
-use super::waiting::wait;
+use super::progress::wait;
 use super::{ClientError, Place, Progress};
 use crate::protocol::Reply;
 use crate::protocol::line::{Line, LineDecoder, escaped};
@@ -27,9 +27,11 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 /// A control connection.
 pub(super) struct Control {
     stream: TcpStream,
-    server: String,
-    local: SocketAddr,
-    peer: SocketAddr,
+    /// Host and port, as shown in messages.
+    pub(super) server: String,
+    pub(super) local: SocketAddr,
+    /// The server's address.
+    pub(super) peer: SocketAddr,
     patience: Duration,
     progress: Arc<dyn Progress>,
     decoder: LineDecoder,
@@ -87,21 +89,6 @@ impl Control {
             }
         }
         Err(failed(last))
-    }
-
-    /// Host and port, as shown in messages.
-    pub(super) fn server(&self) -> &str {
-        &self.server
-    }
-
-    /// The local address.
-    pub(super) fn local(&self) -> SocketAddr {
-        self.local
-    }
-
-    /// The server's address.
-    pub(super) fn peer(&self) -> SocketAddr {
-        self.peer
     }
 
     /// Whether a line of a reply has been received already; does not read the socket.
@@ -208,7 +195,7 @@ impl Control {
                     Ok(Some(reply)) if reply.code == 421 => return Err(self.refused(reply)),
                     Ok(Some(reply)) => return Ok(reply),
                     Ok(None) => {}
-                    Err(error) => return Err(self.protocol_error(&error.to_string())),
+                    Err(error) => return Err(self.protocol_error(&error)),
                 }
             }
             // Overlong lines are discarded by the decoder but counted here.

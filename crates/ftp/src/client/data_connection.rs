@@ -13,7 +13,7 @@ use fairwind_transfer::{Direction, SocketPlan, Transfer, TransferWatcher};
 use rustix::event::PollFlags;
 use socket2::SockRef;
 
-use super::waiting::wait;
+use super::progress::wait;
 use super::{ClientError, DataMode, Session};
 use crate::protocol::{Reply, host_port};
 
@@ -98,7 +98,7 @@ impl Session {
 
     /// The address at which the server listens: EPSV, or PASV if that is refused over IPv4.
     pub(super) fn ask_passive(&mut self) -> Result<SocketAddr, ClientError> {
-        let peer = self.control.peer();
+        let peer = self.control.peer;
         if !self.plain_addresses {
             let reply = self.control.ask("EPSV", b"")?;
             if reply.code == 229 {
@@ -126,12 +126,12 @@ impl Session {
 
     fn open_passive(&mut self, plan: &SocketPlan) -> Result<Opening, ClientError> {
         let told = self.ask_passive()?;
-        let mut address = self.control.peer();
+        let mut address = self.control.peer;
         address.set_port(told.port());
         if told.ip() != address.ip() {
             self.options.progress.note(&format!(
                 "{} names {} for the data connection; {} is used, where the control connection leads",
-                self.control.server(),
+                self.control.server,
                 told.ip(),
                 address.ip()
             ));
@@ -157,7 +157,7 @@ impl Session {
     }
 
     fn open_active(&mut self, plan: SocketPlan) -> Result<Opening, ClientError> {
-        let address = SocketAddr::new(self.control.local().ip(), 0);
+        let address = SocketAddr::new(self.control.local.ip(), 0);
         let failed = |error| self.data_error(error);
         let listener = TcpListener::from(plan.listen(address).map_err(failed)?);
         let address = listener.local_addr().map_err(failed)?;
@@ -189,7 +189,7 @@ impl Session {
 
     /// Accepts the server's connection; connections from other hosts are closed.
     fn accept(&self, listener: &TcpListener) -> Result<TcpStream, ClientError> {
-        let server = self.control.peer().ip();
+        let server = self.control.peer.ip();
         let deadline = Instant::now() + self.options.patience;
         loop {
             match listener.accept() {

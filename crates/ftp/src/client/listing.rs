@@ -13,11 +13,12 @@ use jiff::Timestamp;
 use super::data_connection::Channel;
 use super::moving::ProgressWatcher;
 use super::{ClientError, Session, unix_listing};
+use crate::bounded::Bounded;
 use crate::protocol::path::one_line;
 use crate::protocol::time;
 
 /// Longest accepted listing, bytes.
-const LONGEST: usize = 64 << 20;
+const LONGEST: u64 = 64 << 20;
 /// Most lines of a listing: each takes more memory than its bytes.
 const MAX_LINES: usize = 1_000_000;
 
@@ -270,7 +271,8 @@ impl Session {
     fn read_listing(&mut self, verb: &str, path: &[u8]) -> Result<Vec<u8>, ClientError> {
         let Channel { stream, .. } = self.open_channel(verb, path, 0, Direction::Receive)?;
         let meter = Meter::default();
-        let mut text = Bounded(Vec::new());
+        let endless = || std::io::Error::other("a listing without end");
+        let mut text = Bounded::new(Vec::new(), LONGEST, endless);
         let mut watcher = ProgressWatcher {
             progress: self.options.progress.clone(),
             meter: &meter,
@@ -283,29 +285,12 @@ impl Session {
             .and_then(|mover| mover.receive_into(&mut text, None));
         drop(stream);
         self.finish(moved, std::path::Path::new("listing"))?;
-        if lines(&text.0).nth(MAX_LINES).is_some() {
+        if lines(&text.sink).nth(MAX_LINES).is_some() {
             return Err(self
                 .control
                 .protocol_error("a listing of more than a million lines"));
         }
-        Ok(text.0)
-    }
-}
-
-/// A buffer that holds at most [`LONGEST`] bytes.
-struct Bounded(Vec<u8>);
-
-impl std::io::Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if self.0.len() + bytes.len() > LONGEST {
-            return Err(std::io::Error::other("a listing without end"));
-        }
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
+        Ok(text.sink)
     }
 }
 

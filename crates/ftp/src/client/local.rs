@@ -45,8 +45,10 @@ pub(super) fn stream_name(name: &[u8]) -> Vec<u8> {
 #[derive(Debug)]
 pub(super) struct Partial {
     target: PathBuf,
-    path: PathBuf,
-    file: File,
+    /// Its path while it is partial.
+    pub(super) path: PathBuf,
+    /// The open file.
+    pub(super) file: File,
 }
 
 impl Partial {
@@ -108,16 +110,6 @@ impl Partial {
             .is_ok_and(|named| named.ino() == open.ino() && named.dev() == open.dev()))
     }
 
-    /// Its path while it is partial.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The open file.
-    pub(super) fn file(&self) -> &File {
-        &self.file
-    }
-
     /// Its length in bytes.
     ///
     /// # Errors
@@ -138,17 +130,21 @@ impl Partial {
     }
 
     /// Records where the bytes come from, if the file system supports it.
-    pub(super) fn note_origin(&self, origin: &str) {
+    fn note_origin(&self, origin: &str) {
         // Without it, only a server's checksum allows a later process to resume.
         let _ = rustix::fs::fsetxattr(&self.file, ORIGIN, origin.as_bytes(), XattrFlags::empty());
     }
 
-    /// Truncates the file to zero bytes.
+    /// Empties the file for the bytes of another origin, which is recorded if it is known.
     ///
     /// # Errors
     /// If the file cannot be truncated.
-    pub(super) fn empty(&self) -> Result<(), ClientError> {
-        self.file.set_len(0).map_err(|error| self.failed(error))
+    pub(super) fn begin_anew(&self, origin: Option<String>) -> Result<(), ClientError> {
+        self.file.set_len(0).map_err(|error| self.failed(error))?;
+        if let Some(origin) = origin {
+            self.note_origin(&origin);
+        }
+        Ok(())
     }
 
     /// A writer starting at byte `first`.
@@ -156,8 +152,6 @@ impl Partial {
         Writer {
             file: &self.file,
             at: first,
-            end: None,
-            over: false,
         }
     }
 
@@ -225,31 +219,10 @@ impl Partial {
 pub(super) struct Writer<'a> {
     file: &'a File,
     at: u64,
-    end: Option<u64>,
-    over: bool,
-}
-
-impl Writer<'_> {
-    /// Refuses writes that would make the file longer than `end` bytes.
-    pub(super) fn up_to(self, end: Option<u64>) -> Self {
-        Self { end, ..self }
-    }
-
-    /// Whether a write has been refused for exceeding the limit.
-    pub(super) fn is_over(&self) -> bool {
-        self.over
-    }
 }
 
 impl io::Write for Writer<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self
-            .end
-            .is_some_and(|end| self.at + bytes.len() as u64 > end)
-        {
-            self.over = true;
-            return Err(io::Error::other("more bytes than were announced"));
-        }
         let count = self.file.write_at(bytes, self.at)?;
         self.at += count as u64;
         Ok(count)

@@ -4,19 +4,29 @@
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use fairwind_transfer::{Bounds, Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers};
+use fairwind_transfer::{
+    Bounds, Direction, Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers,
+};
 
+use super::checksum::Method;
 use super::data_connection::Channel;
 use super::running_checksum::RunningChecksum;
-use super::{ClientError, FileReport, Progress, Session};
+use super::{Checksum, ChecksumPolicy, ClientError, FileReport, Progress, Session, Verification};
 use crate::protocol::Reply;
+
+/// How long the server has to explain a broken data connection.
+const FINAL_REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The bytes to move and what goes with them.
 pub(super) struct Part<'a> {
+    /// Up to the server or down from it.
+    pub direction: Direction,
     /// The file's number in progress reports.
     pub number: usize,
+    /// The path on the server.
+    pub remote: &'a [u8],
     /// Offset of the first byte moved.
     pub first: u64,
     /// Number of bytes to move, if known.
@@ -25,28 +35,37 @@ pub(super) struct Part<'a> {
     pub path: &'a Path,
     /// The running checksum of the local file.
     pub checksum: Option<&'a RunningChecksum>,
-    /// When the first command for the data connection was sent.
-    pub began: Instant,
 }
 
 impl Session {
-    /// Moves the bytes with `act`; returns the server's final reply.
+    /// Opens a data connection, moves the bytes with `act`, and reads the server's final reply.
     pub(super) fn move_part(
         &mut self,
         part: &Part<'_>,
-        channel: Channel,
         report: &mut FileReport,
         act: impl FnOnce(Mover<'_>) -> Result<u64, TransferError>,
-    ) -> Result<Reply, ClientError> {
-        let Channel { stream, transfer } = channel;
+    ) -> Result<(), ClientError> {
+        self.prepare()?;
+        let (began, direction) = (Instant::now(), part.direction);
+        let verb = match direction {
+            Direction::Send => "STOR",
+            Direction::Receive => "RETR",
+        };
+        let channel = match self.open_channel(verb, part.remote, part.first, direction) {
+            // A server that refuses an offset may still append.
+            Err(error) if direction == Direction::Send && is_about_restart(&error) => {
+                self.open_channel("APPE", part.remote, 0, direction)
+            }
+            opened => opened,
+        };
+        let Channel { stream, transfer } = channel?;
         let transfer = Transfer {
             total: part.total,
             ..transfer
         };
-        let (direction, progress) = (transfer.direction, self.options.progress.clone());
         let meter = Meter::default();
         let mut watcher = ProgressWatcher {
-            progress,
+            progress: self.options.progress.clone(),
             meter: &meter,
             file: Some((part.number, part.first)),
             checksum: part.checksum,
@@ -57,11 +76,25 @@ impl Session {
         let moved = Mover::new(&stream, &meter, &mut watcher, bounds).and_then(act);
         drop(watcher);
         let finished = self.finish(moved, part.path);
-        report.moved(meter.moved(), part.began, Instant::now());
+        report.moved(meter.moved(), began, Instant::now());
         report.read_socket(&stream, direction);
         self.collect(report);
-        finished
+        let reply = match finished {
+            // A wait for the local side may have ended with that.
+            Err(_) if self.options.progress.stopped() => return Err(ClientError::Stopped),
+            finished => finished?,
+        };
+        if direction == Direction::Receive {
+            report.retransmits = retransmits(&reply).or(report.retransmits);
+        }
+        Ok(())
     }
+}
+
+/// Whether the server refused the offset (REST) and not the file.
+pub(super) fn is_about_restart(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused { what, reply, .. }
+        if what.starts_with("REST") && reply.code / 100 == 5)
 }
 
 /// Reports progress, stops the transfer when the user asks for it, and calls the other watchers.
@@ -97,5 +130,108 @@ impl TransferWatcher for ProgressWatcher<'_> {
 
     fn ended(&mut self, moved: u64) {
         self.others.ended(moved);
+    }
+}
+
+/// The count in the final reply of a fairwind server: `... 3 retransmits`.
+pub(super) fn retransmits(reply: &Reply) -> Option<u64> {
+    let text = reply.text();
+    let words: Vec<&str> = text.split([' ', ',', ';', ':']).collect();
+    words
+        .windows(2)
+        .find(|pair| pair[1].starts_with("retransmit"))
+        .and_then(|pair| pair[0].parse().ok())
+}
+
+impl Session {
+    /// Checks with SIZE, if the server has it, that a file exists and is readable.
+    pub(super) fn exists(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        if self.features.has("SIZE") {
+            self.control.must("SIZE", path)?;
+        }
+        Ok(())
+    }
+
+    /// How the server is to compute checksums; `None` if they are off or the server has none.
+    pub(super) fn method(&self) -> Result<Option<Method>, ClientError> {
+        let best = self.methods().first().copied();
+        match self.options.checksum {
+            ChecksumPolicy::Off => Ok(None),
+            ChecksumPolicy::Required if best.is_none() => Err(ClientError::Differs(format!(
+                "{} computes no checksums",
+                self.server()
+            ))),
+            _ => Ok(best),
+        }
+    }
+
+    /// The verification to report if there is no method.
+    pub(super) fn without_method(&self) -> Verification {
+        match self.options.checksum {
+            ChecksumPolicy::Off => Verification::Off,
+            _ => Verification::NotOffered,
+        }
+    }
+
+    /// Compares a local checksum with the server's; the inner error says how they differ.
+    pub(super) fn compare(
+        &mut self,
+        method: Method,
+        path: &[u8],
+        size: u64,
+        here: String,
+    ) -> Result<Result<Verification, String>, ClientError> {
+        let algorithm = method.algorithm().name();
+        match self.remote_checksum(method, path, Some(size))? {
+            Ok(there) if there == here => Ok(Ok(Verification::Verified(Checksum {
+                algorithm,
+                value: here,
+            }))),
+            Ok(there) => Ok(Err(format!(
+                "its {algorithm} is {here} here and {there} there"
+            ))),
+            Err(reply) if self.options.checksum == ChecksumPolicy::Required => {
+                Ok(Err(format!("there is no {algorithm} of it: {reply}")))
+            }
+            Err(reply) => Ok(Ok(Verification::Refused { reply })),
+        }
+    }
+
+    /// Reads the server's final reply to a transfer, whether or not all bytes were moved.
+    pub(super) fn finish(
+        &mut self,
+        moved: Result<u64, TransferError>,
+        path: &Path,
+    ) -> Result<Reply, ClientError> {
+        let reply = match moved {
+            Ok(_) => self.control.last_reply(self.options.patience)?,
+            Err(TransferError::Stopped) => return Err(ClientError::Stopped),
+            Err(TransferError::File(error)) => return Err(ClientError::local(path)(error)),
+            Err(TransferError::Stalled(time)) => {
+                return Err(self.data_error(format!("nothing moved for {time:?}")));
+            }
+            Err(error @ (TransferError::Slow(_) | TransferError::Long(_))) => {
+                return Err(self.data_error(error));
+            }
+            // A server that refuses in the middle closes the data connection and gives the reason.
+            Err(TransferError::Connection(error)) => {
+                match self.control.last_reply(FINAL_REPLY_TIMEOUT) {
+                    Ok(reply) if !reply.is_positive() => reply,
+                    _ => return Err(self.data_error(error)),
+                }
+            }
+        };
+        self.control.accepted(reply)
+    }
+
+    /// Adds what the extensions did in the transfer that has just ended.
+    pub(super) fn collect(&mut self, report: &mut FileReport) {
+        for extension in &mut self.extensions {
+            let done = extension.report();
+            for note in &done.notes {
+                self.options.progress.note(note);
+            }
+            report.add(done);
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! The client's options.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,16 +68,5 @@ impl Default for Options {
             extensions: Vec::new(),
             progress: Arc::new(Silent),
         }
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("mode", &self.mode)
-            .field("plan", &self.plan)
-            .field("patience", &self.patience)
-            .field("retries", &self.retries)
-            .finish_non_exhaustive()
     }
 }

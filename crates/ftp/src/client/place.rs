@@ -71,6 +71,15 @@ pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     path
 }
 
+/// Where the bytes of a file gather: beside its path under another name, or `in_place`.
+pub(super) fn beside(path: &[u8], in_place: bool, other: fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    if in_place {
+        return path.to_vec();
+    }
+    let (directory, name) = split(path);
+    join(directory, &other(name))
+}
+
 /// The path without trailing slashes; `/` stays.
 pub(super) fn trim(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|byte| *byte != b'/');

@@ -1,25 +1,28 @@
 //! Downloads: into `.NAME.part`, resumed where an earlier attempt broke off, verified, renamed.
+//!
+//! A sink that cannot be rewound is written to directly. After a broken connection the download continues
+//! after the last byte written; only at the end is it known whether the bytes are those of the file.
 
 use std::fs::{self, Metadata};
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use fairwind_transfer::Direction;
 use jiff::Timestamp;
 
 use super::checksum::Method;
 use super::clash::{Places, Settled};
-use super::ending::retransmits;
 use super::local::{Partial, partial_name};
-use super::moving::Part;
-use super::original::Original;
+use super::moving::{Part, is_about_restart};
 use super::retry::Task;
 use super::running_checksum::RunningChecksum;
-use super::stream_retrieve;
+use super::session::Original;
+use super::stream::Stream;
 use super::target::Target;
 use super::{ClientError, Connection, Entry, FileReport, Place, Session};
+use crate::bounded::Bounded;
 use crate::protocol::path::one_line;
 
 /// A file to download.
@@ -38,11 +41,12 @@ pub struct Retrieval {
 /// A download in progress.
 struct Fetch<'a> {
     retrieval: &'a Retrieval,
-    /// The local path with links resolved.
-    target: PathBuf,
+    /// What the local path leads to.
+    target: Target,
     settled: Arc<Settled>,
     number: usize,
-    partial: Option<Partial>,
+    /// `None` before the first attempt.
+    sink: Option<Sink>,
     report: FileReport,
     /// The original as it was when the bytes that are here arrived; `None` if unknown.
     origin: Option<Original>,
@@ -50,6 +54,36 @@ struct Fetch<'a> {
     continued: bool,
     /// The server refuses to start in the middle of a file.
     no_restart: bool,
+}
+
+/// What takes the bytes.
+enum Sink {
+    Partial(Partial),
+    Stream(Stream),
+}
+
+impl Sink {
+    /// Number of bytes that are there.
+    fn len(&self) -> Result<u64, ClientError> {
+        match self {
+            Self::Partial(partial) => partial.len(),
+            Self::Stream(stream) => Ok(stream.passed()),
+        }
+    }
+
+    fn writer(&mut self, first: u64) -> Box<dyn Write + '_> {
+        match self {
+            Self::Partial(partial) => Box::new(partial.writer(first)),
+            Self::Stream(stream) => Box::new(stream),
+        }
+    }
+
+    /// Removes bytes that are useless, where that can be done.
+    fn discard(self) {
+        if let Self::Partial(partial) = self {
+            partial.discard();
+        }
+    }
 }
 
 impl Retrieval {
@@ -70,16 +104,13 @@ impl Retrieval {
         let source = connection.place().with_path(self.remote.clone());
         let shown = one_line(self.target.as_os_str().as_bytes());
         let mut report = FileReport::new(source.to_string(), shown.into_owned());
-        let target = match Target::find(&self.target).map_err(ClientError::local(&self.target))? {
-            Target::File(path) => path,
-            Target::Flow(flow) => {
-                return stream_retrieve::run(self, flow, connection, number, report);
-            }
-        };
+        let target = Target::find(&self.target).map_err(ClientError::local(&self.target))?;
         let settled = connection.settled();
-        if let Some(present) = self.present(connection, &target)? {
+        if let Target::File(path) = &target
+            && let Some(present) = self.present(connection, path)?
+        {
             settled
-                .settle(&present, &target, || Ok(()))
+                .settle(&present, path, || Ok(()))
                 .map_err(ClientError::local(&self.target))?;
             connection.options().progress.begins(number, present.len());
             report.size = present.len();
@@ -91,14 +122,14 @@ impl Retrieval {
             target,
             settled,
             number,
-            partial: None,
+            sink: None,
             report,
             origin: None,
             continued: false,
             no_restart: false,
         };
         let result = connection.carry_out(&mut fetch);
-        if let (Err(_), Some(partial)) = (&result, fetch.partial.take()) {
+        if let (Err(_), Some(Sink::Partial(partial))) = (&result, fetch.sink.take()) {
             partial.abandon();
         }
         result.map(|()| fetch.report)
@@ -160,16 +191,12 @@ impl Task for Fetch<'_> {
     fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
         session.can_read(&self.retrieval.remote)?;
         let original = Original::ask(session, &self.retrieval.remote)?;
-        if self.partial.is_none() {
+        if self.sink.is_none() {
             if original.size.is_none() {
                 // Avoids creating a partial file for a file that does not exist.
                 session.exists(&self.retrieval.remote)?;
             }
-            let partial = Partial::open(&self.target)?;
-            let facts = partial.file().metadata();
-            let free = facts.and_then(|facts| self.settled.check(&facts));
-            free.map_err(|error| partial.failed(error))?;
-            self.partial = Some(partial);
+            self.sink = Some(self.open(session)?);
             if let (None, Some(size)) = (self.retrieval.size(), original.size) {
                 session.options.progress.expect(size);
             }
@@ -189,8 +216,21 @@ impl Task for Fetch<'_> {
 }
 
 impl Fetch<'_> {
-    fn partial(&self) -> &Partial {
-        self.partial.as_ref().expect("an attempt opens it first")
+    fn open(&self, session: &Session) -> Result<Sink, ClientError> {
+        match &self.target {
+            Target::File(path) => {
+                let partial = Partial::open(path)?;
+                let facts = partial.file.metadata();
+                let free = facts.and_then(|facts| self.settled.check(&facts));
+                free.map_err(|error| partial.failed(error))?;
+                Ok(Sink::Partial(partial))
+            }
+            Target::Flow(flow) => {
+                let open = Stream::to(flow, session.options.progress.clone());
+                let open = open.map_err(ClientError::local(&self.retrieval.target))?;
+                open.map(Sink::Stream).ok_or(ClientError::Stopped)
+            }
+        }
     }
 
     /// The byte to continue from. Bytes that may belong to another file are discarded.
@@ -200,20 +240,33 @@ impl Fetch<'_> {
         original: Original,
         method: Option<Method>,
     ) -> Result<u64, ClientError> {
-        let present = self.partial().len()?;
+        let before = self.origin.replace(original);
+        let partial = match self.sink.as_mut().expect("an attempt opens it first") {
+            Sink::Partial(partial) => partial,
+            Sink::Stream(_) if before.is_some_and(|before| before != original) => {
+                return Err(ClientError::Differs(format!(
+                    "{} was changed while it was fetched",
+                    one_line(&self.retrieval.remote)
+                )));
+            }
+            Sink::Stream(stream) => {
+                stream.sum_up(method.map(|method| method.algorithm()));
+                return Ok(stream.passed());
+            }
+        };
+        let present = partial.len()?;
         // Either this process saw where the bytes came from, or it was recorded, or a checksum will tell.
-        let same = match self.origin {
-            Some(origin) => origin == original,
-            None => match (self.partial().origin(), original.note()) {
+        let same = match before {
+            Some(before) => before == original,
+            None => match (partial.origin(), original.note()) {
                 (Some(noted), Some(now)) => noted == now,
                 _ => method.is_some(),
             },
         };
         let within = original.size.is_none_or(|size| present <= size);
-        let wanted = session.options.resume || self.origin.is_some();
-        self.origin = Some(original);
-        if present > 0 && same && within && wanted && !self.no_restart {
-            self.continued = true;
+        let wanted = session.options.resume || before.is_some();
+        self.continued = present > 0 && same && within && wanted && !self.no_restart;
+        if self.continued {
             return Ok(present);
         }
         if present > 0 && wanted {
@@ -222,17 +275,8 @@ impl Fetch<'_> {
                 one_line(&self.retrieval.remote)
             ));
         }
-        self.begin_anew(original)?;
+        partial.begin_anew(original.note())?;
         Ok(0)
-    }
-
-    fn begin_anew(&mut self, original: Original) -> Result<(), ClientError> {
-        self.continued = false;
-        self.partial().empty()?;
-        if let Some(note) = original.note() {
-            self.partial().note_origin(&note);
-        }
-        Ok(())
     }
 
     /// Downloads the missing bytes; returns the checksum computed meanwhile.
@@ -243,51 +287,66 @@ impl Fetch<'_> {
         method: Option<Method>,
         first: u64,
     ) -> Result<Option<RunningChecksum>, ClientError> {
-        let running = match method {
-            Some(method) => {
-                let file = self.partial().file();
-                let begun = RunningChecksum::begin(file, method.algorithm(), first);
-                Some(begun.map_err(|error| self.partial().failed(error))?)
+        let remote = &self.retrieval.remote;
+        let sink = self.sink.as_mut().expect("an attempt opens it first");
+        let (path, running) = match (&*sink, method) {
+            (Sink::Stream(_), _) => (self.retrieval.target.clone(), None),
+            (Sink::Partial(partial), None) => (partial.path.clone(), None),
+            (Sink::Partial(partial), Some(method)) => {
+                let begun = RunningChecksum::begin(&partial.file, method.algorithm(), first);
+                let begun = begun.map_err(|error| partial.failed(error))?;
+                (partial.path.clone(), Some(begun))
             }
-            None => None,
         };
-        let number = self.number;
         if first > 0 && original.size == Some(first) {
-            session.options.progress.begins(number, first);
+            session.options.progress.begins(self.number, first);
             return Ok(running);
         }
-        session.prepare()?;
-        let began = Instant::now();
-        let opened =
-            session.open_channel("RETR", &self.retrieval.remote, first, Direction::Receive);
-        let channel = match opened {
-            Err(error) if first > 0 && is_about_restart(&error) => {
+        let part = Part {
+            direction: Direction::Receive,
+            number: self.number,
+            remote,
+            first,
+            total: original.size.map(|size| size - first),
+            path: &path,
+            checksum: running.as_ref(),
+        };
+        let refusal = || std::io::Error::other("more bytes than were announced");
+        let most = part.total.unwrap_or(u64::MAX);
+        let mut writer = Bounded::new(sink.writer(first), most, refusal);
+        let moved = session.move_part(&part, &mut self.report, |mover| {
+            mover.receive_into(&mut writer, part.total)
+        });
+        let is_over = writer.is_over();
+        drop(writer);
+        match (moved, original.size, &*sink) {
+            (_, Some(size), _) if is_over => {
+                drop(running);
+                Err(self.too_long(session, original, size))
+            }
+            (Err(error), _, Sink::Stream(_)) if is_about_restart(&error) => {
+                Err(ClientError::Differs(format!(
+                    "{} cannot be resumed after {first} bytes, and these cannot be taken back: {error}",
+                    one_line(remote)
+                )))
+            }
+            (Err(error), _, Sink::Partial(_)) if is_about_restart(&error) => {
                 self.no_restart = true;
                 drop(running);
                 self.begin_anew(original)?;
-                return self.fetch(session, original, method, 0);
+                self.fetch(session, original, method, 0)
             }
-            opened => opened?,
-        };
-        let partial = self.partial.as_ref().expect("an attempt opens it first");
-        let part = Part {
-            number,
-            first,
-            total: original.size.map(|size| size - first),
-            path: partial.path(),
-            checksum: running.as_ref(),
-            began,
-        };
-        let mut writer = partial.writer(first).up_to(original.size);
-        let moved = session.move_part(&part, channel, &mut self.report, |mover| {
-            mover.receive_into(&mut writer, part.total)
-        });
-        if let (true, Some(size)) = (writer.is_over(), original.size) {
-            drop(running);
-            return Err(self.too_long(session, original, size));
+            (moved, ..) => moved.map(|()| running),
         }
-        self.report.retransmits = retransmits(&moved?).or(self.report.retransmits);
-        Ok(running)
+    }
+
+    /// Discards the bytes of a partial file that was continued.
+    fn begin_anew(&mut self, original: Original) -> Result<(), ClientError> {
+        self.continued = false;
+        match &self.sink {
+            Some(Sink::Partial(partial)) => partial.begin_anew(original.note()),
+            Some(Sink::Stream(_)) | None => Ok(()),
+        }
     }
 
     /// Handles a server that sends more than it announced. If the download was resumed, the server may have
@@ -299,8 +358,8 @@ impl Fetch<'_> {
             if let Err(error) = self.begin_anew(original) {
                 return error;
             }
-        } else if let Some(partial) = self.partial.take() {
-            partial.discard();
+        } else if let Some(sink) = self.sink.take() {
+            sink.discard();
         }
         ClientError::too_long(session.server(), &self.retrieval.remote, size, resumed)
     }
@@ -314,26 +373,35 @@ impl Fetch<'_> {
         method: Option<Method>,
         running: Option<RunningChecksum>,
     ) -> Result<(), ClientError> {
-        let present = self.partial().len()?;
+        let sink = self.sink.as_ref().expect("an attempt opens it first");
+        let present = sink.len()?;
         self.report.size = present;
         if let Some(size) = original.size
             && present < size
         {
             return Err(session.data_error(format!("it ended after {present} of {size} bytes")));
         }
-        let verification = match (method, running) {
-            (Some(method), Some(running)) => {
-                let here = running
-                    .finish(present)
-                    .map_err(|error| self.partial().failed(error))?;
+        let target = &self.retrieval.target;
+        let verification = match method {
+            None => Ok(session.without_method()),
+            Some(method) => {
+                let here = match (sink, running) {
+                    (Sink::Partial(partial), Some(running)) => running
+                        .finish(present)
+                        .map_err(|error| partial.failed(error))?,
+                    (Sink::Stream(stream), _) => stream
+                        .sum(method.algorithm())
+                        .map_err(ClientError::local(target))?,
+                    (Sink::Partial(_), None) => unreachable!("it began with the download"),
+                };
                 session.compare(method, &self.retrieval.remote, present, here)?
             }
-            _ => Ok(session.without_method()),
         };
         match verification {
             Ok(verification) => {
-                let partial = self.partial.take().expect("it was there just now");
-                partial.complete(original.modified, &self.settled)?;
+                if let Some(Sink::Partial(partial)) = self.sink.take() {
+                    partial.complete(original.modified, &self.settled)?;
+                }
                 self.report.checksum = verification;
                 Ok(())
             }
@@ -347,23 +415,22 @@ impl Fetch<'_> {
                 self.verify(session, original, method, running)
             }
             Err(why) => {
-                if let Some(partial) = self.partial.take() {
-                    partial.discard();
-                }
-                Err(ClientError::Differs(format!(
-                    "{} is not what {} has: {why}",
-                    one_line(self.retrieval.target.as_os_str().as_bytes()),
+                let what = match sink {
+                    Sink::Partial(_) => "",
+                    Sink::Stream(_) => "what was written to ",
+                };
+                let text = format!(
+                    "{what}{} is not what {} has: {why}",
+                    one_line(target.as_os_str().as_bytes()),
                     session.server()
-                )))
+                );
+                if let Some(sink) = self.sink.take() {
+                    sink.discard();
+                }
+                Err(ClientError::Differs(text))
             }
         }
     }
-}
-
-/// Whether the server refused the offset (REST) and not the file.
-pub(super) fn is_about_restart(error: &ClientError) -> bool {
-    matches!(error, ClientError::Refused { what, reply, .. }
-        if what.starts_with("REST") && reply.code / 100 == 5)
 }
 
 /// A location on a server, as shown in reports.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::clash::Settled;
-use super::waiting::wait;
+use super::progress::wait;
 use super::{ClientError, Credentials, FileReport, Options, Place, Session};
 
 /// Longest pause between two attempts.

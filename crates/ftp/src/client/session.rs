@@ -83,7 +83,7 @@ impl Session {
 
     /// Host and port, as shown in messages.
     pub fn server(&self) -> &str {
-        self.control.server()
+        &self.control.server
     }
 
     /// Sends QUIT; the reply does not matter.
@@ -322,13 +322,38 @@ impl Session {
     }
 }
 
+/// Size and modification time of a file on a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Original {
+    /// Size in bytes; `None` if the server does not say.
+    pub size: Option<u64>,
+    /// Modification time; `None` if the server does not say.
+    pub modified: Option<Timestamp>,
+}
+
+impl Original {
+    /// Asks the server with SIZE and MDTM.
+    pub(super) fn ask(session: &mut Session, path: &[u8]) -> Result<Self, ClientError> {
+        let [bytes, time] = session.control.ask_all([("SIZE", path), ("MDTM", path)])?;
+        Ok(Self {
+            size: size(&bytes),
+            modified: modified(&time),
+        })
+    }
+
+    /// The note recorded beside a partial file; `None` if the server says too little to identify the file.
+    pub(super) fn note(self) -> Option<String> {
+        Some(format!("{} bytes of {}", self.size?, self.modified?))
+    }
+}
+
 impl ControlConnection for Session {
     fn features(&self) -> &Features {
         &self.features
     }
 
     fn peer(&self) -> SocketAddr {
-        self.control.peer()
+        self.control.peer
     }
 
     fn ask(&mut self, command: &str) -> Result<Reply, ClientError> {
@@ -337,12 +362,12 @@ impl ControlConnection for Session {
 }
 
 /// The size in bytes in a reply to SIZE.
-pub(super) fn size(reply: &Reply) -> Option<u64> {
+fn size(reply: &Reply) -> Option<u64> {
     (reply.code == 213).then(|| reply.lines[0].trim().parse().ok())?
 }
 
 /// The time in a reply to MDTM.
-pub(super) fn modified(reply: &Reply) -> Option<Timestamp> {
+fn modified(reply: &Reply) -> Option<Timestamp> {
     (reply.code == 213).then(|| time::parse(reply.lines[0].trim()))?
 }
 

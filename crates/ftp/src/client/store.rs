@@ -1,24 +1,26 @@
 //! Uploads: under `.NAME.part`, resumed where an earlier attempt broke off, verified, renamed.
+//!
+//! For a source that cannot be rewound there is only one attempt: the bytes gather under a name that is never
+//! resumed, and are verified and renamed like any other file.
 
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use fairwind_transfer::Direction;
 use jiff::Timestamp;
 
 use super::checksum::Method;
 use super::clash::Places;
-use super::local::partial_name;
+use super::local::{partial_name, stream_name};
 use super::moving::Part;
 use super::place;
-use super::retrieve::{is_about_restart, shown};
+use super::retrieve::shown;
 use super::retry::Task;
 use super::running_checksum::RunningChecksum;
-use super::stream_store;
+use super::stream::Stream;
 use super::target::Target;
-use super::{ClientError, Connection, Entry, FileReport, Session};
+use super::{ClientError, Connection, Entry, FileReport, Session, Verification};
 use crate::protocol::path::one_line;
 
 /// A file to upload.
@@ -37,17 +39,23 @@ pub struct Storage {
 struct Push<'a> {
     storage: &'a Storage,
     number: usize,
-    file: File,
-    size: u64,
-    modified: Option<Timestamp>,
+    source: Source,
     /// The path of the partial upload.
     partial: Vec<u8>,
     report: FileReport,
-    /// This process has sent bytes.
-    begun: bool,
     /// Earlier attempts left bytes that this one continues.
     continued: bool,
-    no_restart: bool,
+}
+
+/// Where the bytes come from.
+enum Source {
+    File {
+        file: File,
+        size: u64,
+        modified: Option<Timestamp>,
+    },
+    /// Standard input, a pipe or a device.
+    Stream(Stream),
 }
 
 impl Storage {
@@ -63,40 +71,43 @@ impl Storage {
     ) -> Result<FileReport, ClientError> {
         let failed = |error| ClientError::local(&self.source)(error);
         let destination = shown(connection.place(), &self.remote);
-        let mut report = FileReport::new(
-            one_line(self.source.as_os_str().as_bytes()).into_owned(),
-            destination,
-        );
-        match Target::find(&self.source).map_err(failed)? {
-            Target::File(_) => {}
+        let mut report = FileReport::new(self.shown(), destination);
+        let in_place = connection.options().in_place;
+        let (source, partial) = match Target::find(&self.source).map_err(failed)? {
             Target::Flow(flow) => {
-                return stream_store::run(self, &flow, connection, number, report);
+                let progress = connection.options().progress.clone();
+                let stream = Stream::from(&flow, progress).map_err(failed)?;
+                let partial = place::beside(&self.remote, in_place, stream_name);
+                (Source::Stream(stream), partial)
             }
-        }
-        let file = File::open(&self.source).map_err(failed)?;
-        let facts = file.metadata().map_err(failed)?;
-        if !facts.is_file() {
-            return Err(failed(std::io::Error::other("that is not a regular file")));
-        }
-        let modified = modified(&file);
-        report.size = facts.len();
-        if self.is_there(connection, facts.len(), modified)? {
-            connection.options().progress.begins(number, facts.len());
-            report.skipped = true;
-            return Ok(report);
-        }
-        let partial = self.places(connection.options().in_place).partial;
+            Target::File(_) => {
+                let file = File::open(&self.source).map_err(failed)?;
+                let facts = file.metadata().map_err(failed)?;
+                if !facts.is_file() {
+                    return Err(failed(std::io::Error::other("that is not a regular file")));
+                }
+                let (size, modified) = (facts.len(), modified(&file));
+                report.size = size;
+                if self.is_there(connection, size, modified)? {
+                    connection.options().progress.begins(number, size);
+                    report.skipped = true;
+                    return Ok(report);
+                }
+                let source = Source::File {
+                    file,
+                    size,
+                    modified,
+                };
+                (source, self.places(in_place).partial)
+            }
+        };
         let mut push = Push {
             storage: self,
             number,
-            file,
-            size: facts.len(),
-            modified,
+            source,
             partial,
             report,
-            begun: false,
             continued: false,
-            no_restart: false,
         };
         connection.carry_out(&mut push)?;
         Ok(push.report)
@@ -104,16 +115,16 @@ impl Storage {
 }
 
 impl Storage {
+    /// The local file, as shown in messages.
+    fn shown(&self) -> String {
+        one_line(self.source.as_os_str().as_bytes()).into_owned()
+    }
+
     /// The final and partial paths.
     pub(super) fn places(&self, in_place: bool) -> Places {
-        let (directory, name) = place::split(&self.remote);
         Places {
             whole: self.remote.clone(),
-            partial: if in_place {
-                self.remote.clone()
-            } else {
-                place::join(directory, &partial_name(name))
-            },
+            partial: place::beside(&self.remote, in_place, partial_name),
         }
     }
 
@@ -159,13 +170,22 @@ fn modified(file: &File) -> Option<Timestamp> {
 impl Task for Push<'_> {
     fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
         session.can_write(&self.storage.remote)?;
-        let method = session.method()?;
-        let first = self.first(session, method)?;
-        if self.report.interruptions.is_empty() {
-            self.report.resumed_at = first;
+        match self.send(session) {
+            // Another attempt would store the rest as if it were the whole.
+            Err(error)
+                if matches!(self.source, Source::Stream(_))
+                    && self.report.began.is_some()
+                    && error.is_transient() =>
+            {
+                // If the connection is broken, the file stays under a name that shows what it is.
+                let _ = session.delete(&self.partial);
+                Err(ClientError::Differs(format!(
+                    "{error}; what has been read of {} cannot be read again",
+                    self.storage.shown()
+                )))
+            }
+            sent => sent,
         }
-        let running = self.push(session, method, first)?;
-        self.verify(session, method, running)
     }
 
     fn report(&mut self) -> Option<&mut FileReport> {
@@ -174,23 +194,49 @@ impl Task for Push<'_> {
 }
 
 impl Push<'_> {
+    fn send(&mut self, session: &mut Session) -> Result<(), ClientError> {
+        let method = session.method()?;
+        let first = self.first(session, method)?;
+        if self.report.interruptions.is_empty() {
+            self.report.resumed_at = first;
+        }
+        let running = self.push(session, method, first)?;
+        match &self.source {
+            Source::File { size, modified, .. } => {
+                let (size, modified) = (*size, *modified);
+                self.verify(session, method, running, size)?;
+                self.complete(session, size, modified)
+            }
+            Source::Stream(stream) => {
+                self.report.size = stream.passed();
+                self.report.checksum = self.verify_stream(session, method, stream)?;
+                self.take_name(session)
+            }
+        }
+    }
+
     /// The byte to continue from.
     fn first(&mut self, session: &mut Session, method: Option<Method>) -> Result<u64, ClientError> {
         self.continued = false;
+        let Source::File { size, modified, .. } = &self.source else {
+            return Ok(0);
+        };
         // Uploaded in place, what is there may be a complete older file.
-        let wanted = self.begun || (session.options.resume && !session.options.in_place);
-        if !wanted || self.no_restart {
+        // This process has sent bytes.
+        let begun = self.report.began.is_some();
+        let wanted = begun || (session.options.resume && !session.options.in_place);
+        if !wanted {
             return Ok(0);
         }
         let present = match session.size(&self.partial)? {
-            Some(present) if present > 0 && present <= self.size => present,
+            Some(present) if present > 0 && present <= *size => present,
             _ => return Ok(0),
         };
         // Bytes of an earlier process belong to this file if it has not changed since they were sent.
-        let same = self.begun || method.is_some() || {
+        let same = begun || method.is_some() || {
             let there = session.modified(&self.partial)?;
             there
-                .zip(self.modified)
+                .zip(*modified)
                 .is_some_and(|(there, here)| there >= here)
         };
         self.continued = same;
@@ -204,39 +250,36 @@ impl Push<'_> {
         method: Option<Method>,
         first: u64,
     ) -> Result<Option<RunningChecksum>, ClientError> {
-        let failed = |error| ClientError::local(&self.storage.source)(error);
-        let running = method
-            .map(|method| RunningChecksum::begin(&self.file, method.algorithm(), first))
-            .transpose()
-            .map_err(failed)?;
-        let number = self.number;
-        if first > 0 && first == self.size {
-            session.options.progress.begins(number, first);
-            return Ok(running);
-        }
-        session.announce(self.size)?;
-        session.prepare()?;
-        let began = Instant::now();
-        let opened = session.open_channel("STOR", &self.partial, first, Direction::Send);
-        let opened = match opened {
-            // A server that refuses an offset may still append.
-            Err(error) if first > 0 && is_about_restart(&error) => {
-                session.open_channel("APPE", &self.partial, 0, Direction::Send)
+        let (running, total) = match &mut self.source {
+            Source::File { file, size, .. } => {
+                let running = method
+                    .map(|method| RunningChecksum::begin(file, method.algorithm(), first))
+                    .transpose()
+                    .map_err(ClientError::local(&self.storage.source))?;
+                if first > 0 && first == *size {
+                    session.options.progress.begins(self.number, first);
+                    return Ok(running);
+                }
+                session.announce(*size)?;
+                (running, Some(*size - first))
             }
-            opened => opened,
+            Source::Stream(stream) => {
+                stream.sum_up(method.map(|method| method.algorithm()));
+                (None, None)
+            }
         };
-        let channel = opened?;
         let part = Part {
-            number,
+            direction: Direction::Send,
+            number: self.number,
+            remote: &self.partial,
             first,
-            total: Some(self.size - first),
+            total,
             path: &self.storage.source,
             checksum: running.as_ref(),
-            began,
         };
-        self.begun = true;
-        session.move_part(&part, channel, &mut self.report, |mover| {
-            mover.send_file(&self.file, first, self.size)
+        session.move_part(&part, &mut self.report, |mover| match &mut self.source {
+            Source::File { file, size, .. } => mover.send_file(file, first, *size),
+            Source::Stream(stream) => mover.send_from(stream, None),
         })?;
         Ok(running)
     }
@@ -248,28 +291,29 @@ impl Push<'_> {
         session: &mut Session,
         method: Option<Method>,
         running: Option<RunningChecksum>,
+        size: u64,
     ) -> Result<(), ClientError> {
         let there = session.size(&self.partial)?;
         if let Some(there) = there
-            && there < self.size
+            && there < size
         {
-            let what = format!("{there} of {} bytes have arrived", self.size);
+            let what = format!("{there} of {size} bytes have arrived");
             return Err(session.data_error(what));
         }
         let verification = match (method, running) {
             (Some(method), Some(running)) => {
                 let here = running
-                    .finish(self.size)
+                    .finish(size)
                     .map_err(ClientError::local(&self.storage.source))?;
-                session.compare(method, &self.partial, self.size, here)?
+                session.compare(method, &self.partial, size, here)?
             }
             _ => Ok(session.without_method()),
         };
-        let too_long = there.is_some_and(|there| there > self.size);
+        let too_long = there.is_some_and(|there| there > size);
         match verification {
             Ok(verification) if !too_long => {
                 self.report.checksum = verification;
-                self.complete(session)
+                Ok(())
             }
             _ if self.continued => {
                 session.options.progress.note(&format!(
@@ -278,7 +322,7 @@ impl Push<'_> {
                 ));
                 self.continued = false;
                 let running = self.push(session, method, 0)?;
-                self.verify(session, method, running)
+                self.verify(session, method, running, size)
             }
             verification => {
                 // Must not be resumed.
@@ -288,31 +332,68 @@ impl Push<'_> {
                     .unwrap_or_else(|| "there are too many bytes".into());
                 Err(ClientError::Differs(format!(
                     "{} is not what {} has got: {why}",
-                    one_line(self.storage.source.as_os_str().as_bytes()),
+                    self.storage.shown(),
                     session.server()
                 )))
             }
         }
     }
 
-    fn complete(&mut self, session: &mut Session) -> Result<(), ClientError> {
-        let facts = self
-            .file
+    /// Checks that all bytes are there and equal those that were read.
+    fn verify_stream(
+        &self,
+        session: &mut Session,
+        method: Option<Method>,
+        stream: &Stream,
+    ) -> Result<Verification, ClientError> {
+        let size = stream.passed();
+        let verified = match (session.size(&self.partial)?, method) {
+            (Some(there), _) if there != size => Err(format!("it has {there} bytes of {size}")),
+            (_, None) => Ok(session.without_method()),
+            (_, Some(method)) => match stream.sum(method.algorithm()) {
+                Ok(here) => session.compare(method, &self.partial, size, here)?,
+                Err(error) => Err(error.to_string()),
+            },
+        };
+        verified.or_else(|why| {
+            session.delete(&self.partial)?;
+            Err(ClientError::Differs(format!(
+                "what {} has got is not what was read: {why}",
+                session.server()
+            )))
+        })
+    }
+
+    fn complete(
+        &self,
+        session: &mut Session,
+        size: u64,
+        sent: Option<Timestamp>,
+    ) -> Result<(), ClientError> {
+        let Source::File { file, .. } = &self.source else {
+            return Ok(());
+        };
+        let facts = file
             .metadata()
             .map_err(ClientError::local(&self.storage.source))?;
-        if facts.len() != self.size || modified(&self.file) != self.modified {
+        if facts.len() != size || modified(file) != sent {
             session.delete(&self.partial)?;
             return Err(ClientError::Differs(format!(
                 "{} was changed while it was sent",
-                one_line(self.storage.source.as_os_str().as_bytes())
+                self.storage.shown()
             )));
         }
-        if self.partial != self.storage.remote {
-            session.rename(&self.partial, &self.storage.remote)?;
-        }
-        match self.modified {
+        self.take_name(session)?;
+        match sent {
             Some(modified) => session.set_modified(&self.storage.remote, modified),
             None => Ok(()),
         }
+    }
+
+    fn take_name(&self, session: &mut Session) -> Result<(), ClientError> {
+        if self.partial != self.storage.remote {
+            session.rename(&self.partial, &self.storage.remote)?;
+        }
+        Ok(())
     }
 }

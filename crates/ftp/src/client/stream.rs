@@ -10,8 +10,8 @@ use rustix::event::PollFlags;
 use rustix::fs::OFlags;
 
 use super::Progress;
+use super::progress::wait;
 use super::target::Flow;
-use super::waiting::wait;
 use crate::protocol::digest::{Algorithm, Hasher};
 
 /// Number of bytes that a pipe reported as ready accepts without blocking (pipe(7)).
@@ -27,8 +27,6 @@ pub(super) struct Stream {
     progress: Arc<dyn Progress>,
     sum: Option<(Algorithm, Hasher)>,
     passed: u64,
-    limit: Option<u64>,
-    over: bool,
 }
 
 impl Stream {
@@ -59,8 +57,6 @@ impl Stream {
             progress,
             sum: None,
             passed: 0,
-            limit: None,
-            over: false,
         })
     }
 
@@ -71,31 +67,43 @@ impl Stream {
         }
     }
 
-    /// Refuses bytes beyond `limit`.
-    pub(super) fn end_at(&mut self, limit: Option<u64>) {
-        self.limit = limit;
-    }
-
     /// Number of bytes that have passed.
     pub(super) fn passed(&self) -> u64 {
         self.passed
     }
 
-    /// Whether a write has been refused for exceeding the limit.
-    pub(super) fn is_over(&self) -> bool {
-        self.over
-    }
-
-    /// The checksum of what has passed, if it was computed with this algorithm.
-    pub(super) fn sum(&self, algorithm: Algorithm) -> Option<String> {
-        let (made, sum) = self.sum.as_ref()?;
-        (*made == algorithm).then(|| sum.clone().finish())
+    /// The checksum of what has passed.
+    ///
+    /// # Errors
+    /// If it was not computed with this algorithm.
+    pub(super) fn sum(&self, algorithm: Algorithm) -> io::Result<String> {
+        match &self.sum {
+            Some((made, sum)) if *made == algorithm => Ok(sum.clone().finish()),
+            _ => Err(io::Error::other("its checksum was begun otherwise")),
+        }
     }
 
     fn pass(&mut self, bytes: &[u8]) {
         self.passed += bytes.len() as u64;
         if let Some((_, sum)) = &mut self.sum {
             sum.update(bytes);
+        }
+    }
+
+    /// Reads or writes with `act` once the file is ready for `event`.
+    fn when_ready<T>(
+        &self,
+        event: PollFlags,
+        mut act: impl FnMut(&File) -> io::Result<T>,
+    ) -> io::Result<T> {
+        loop {
+            if self.waits {
+                self.wait(event)?;
+            }
+            match act(&self.file) {
+                Err(error) if is_wait(&error) => {}
+                done => return done,
+            }
         }
     }
 
@@ -122,24 +130,10 @@ fn is_wait(error: &io::Error) -> bool {
 
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = self.limit.map(|limit| limit.saturating_sub(self.passed));
-        if room.is_some_and(|room| bytes.len() as u64 > room) {
-            self.over = true;
-            return Err(io::Error::other("more bytes than were announced"));
-        }
-        loop {
-            if self.waits {
-                self.wait(PollFlags::OUT)?;
-            }
-            match (&self.file).write(&bytes[..bytes.len().min(self.most)]) {
-                Err(error) if is_wait(&error) => {}
-                Err(error) => return Err(error),
-                Ok(count) => {
-                    self.pass(&bytes[..count]);
-                    return Ok(count);
-                }
-            }
-        }
+        let bytes = &bytes[..bytes.len().min(self.most)];
+        let count = self.when_ready(PollFlags::OUT, |mut file| file.write(bytes))?;
+        self.pass(&bytes[..count]);
+        Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -149,18 +143,8 @@ impl Write for Stream {
 
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if self.waits {
-                self.wait(PollFlags::IN)?;
-            }
-            match (&self.file).read(buffer) {
-                Err(error) if is_wait(&error) => {}
-                Err(error) => return Err(error),
-                Ok(count) => {
-                    self.pass(&buffer[..count]);
-                    return Ok(count);
-                }
-            }
-        }
+        let count = self.when_ready(PollFlags::IN, |mut file| file.read(buffer))?;
+        self.pass(&buffer[..count]);
+        Ok(count)
     }
 }

@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use super::both_ends::{at_once, monitor_size, wait_for_final_replies};
 use super::checksum::Method;
-use super::ending::retransmits;
 use super::local::partial_name;
-use super::original::Original;
+use super::moving::retransmits;
 use super::place;
 use super::retrieve::shown;
 use super::retry::Pauses;
+use super::session::Original;
 use super::{Checksum, ChecksumPolicy, ClientError, Connection, FileReport, Session, Verification};
 
 /// Sends a file from one server to another.
@@ -28,12 +28,7 @@ pub fn third_party(
 ) -> Result<FileReport, ClientError> {
     let from = source.place().path.clone();
     let to = destination.place().path.clone();
-    let (directory, name) = place::split(&to);
-    let partial = if destination.options().in_place {
-        to.clone()
-    } else {
-        place::join(directory, &partial_name(name))
-    };
+    let partial = place::beside(&to, destination.options().in_place, partial_name);
     let report = FileReport::new(
         shown(source.place(), &from),
         shown(destination.place(), &to),
@@ -45,7 +40,6 @@ pub fn third_party(
         number,
         report,
         expected: false,
-        begun: false,
         continued: false,
         reversed: false,
     };
@@ -73,7 +67,6 @@ struct Copy {
     report: FileReport,
     /// The size has been announced in the progress reports.
     expected: bool,
-    begun: bool,
     continued: bool,
     /// The source listens and the destination connects.
     reversed: bool,
@@ -124,14 +117,14 @@ impl Copy {
     /// Number of bytes waiting at the destination, if they may be resumed.
     fn present(&self, destination: &mut Session) -> Result<Option<u64>, ClientError> {
         let options = &destination.options;
-        if !self.begun && (!options.resume || options.in_place) {
+        if self.report.began.is_none() && (!options.resume || options.in_place) {
             return Ok(None);
         }
         destination.size(&self.partial)
     }
 
     fn first(&mut self, original: &Original, present: Option<u64>, verified: bool) -> u64 {
-        let known = self.begun || verified;
+        let known = self.report.began.is_some() || verified;
         let first = present
             .zip(original.size)
             .filter(|(present, size)| known && present <= size)
@@ -161,7 +154,6 @@ impl Copy {
         destination.restart_at(first)?;
         destination.control.send("STOR", &self.partial)?;
         source.control.send("RETR", &self.from)?;
-        self.begun = true;
         let seen = Arc::new(AtomicU64::new(first));
         let options = source.options.clone();
         options.progress.begins(self.number, first);
@@ -325,8 +317,8 @@ fn connect(
 /// The address of `waiting` as `other` can reach it: the one at which this host reaches it, unless that is a
 /// loopback address.
 fn passive_address(waiting: &mut Session, other: &Session) -> Result<SocketAddr, ClientError> {
-    let known = waiting.control.peer();
-    let hidden = known.ip().is_loopback() && !other.control.peer().ip().is_loopback();
+    let known = waiting.control.peer;
+    let hidden = known.ip().is_loopback() && !other.control.peer.ip().is_loopback();
     if hidden && known.is_ipv4() {
         return waiting.ask_pasv();
     }

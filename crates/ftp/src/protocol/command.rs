@@ -1,5 +1,6 @@
 //! Commands: a verb and its argument, parsed.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 
 use jiff::Timestamp;
@@ -119,44 +120,6 @@ pub(crate) struct Listing {
     pub path: Vec<u8>,
 }
 
-/// Why a line is not a command.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum CommandError {
-    /// 500
-    #[error("Unknown command {0:?}")]
-    Unknown(String),
-    /// 500
-    #[error("Invalid characters in command")]
-    Binary,
-    /// 501
-    #[error("{verb}: {what}")]
-    Argument {
-        /// The verb.
-        verb: &'static str,
-        /// What is wrong with the argument.
-        what: String,
-    },
-    /// 522 (RFC 2428)
-    #[error("{0}")]
-    Family(AddressError),
-    /// 504
-    #[error("{0}")]
-    Parameter(String),
-}
-
-impl CommandError {
-    /// The reply to the client.
-    pub(crate) fn reply(&self) -> Reply {
-        let code = match self {
-            Self::Unknown(_) | Self::Binary => 500,
-            Self::Argument { .. } => 501,
-            Self::Parameter(_) => 504,
-            Self::Family(_) => 522,
-        };
-        Reply::new(code, self.to_string())
-    }
-}
-
 /// Verbs of RFC 959, 2228, 7151 and others that are known but not implemented.
 const NOT_SERVED: &[&str] = &[
     "SMNT", "AUTH", "ADAT", "PROT", "PBSZ", "CCC", "MIC", "CONF", "ENC", "HOST", "LANG", "LPRT",
@@ -167,10 +130,10 @@ impl Command {
     /// Parses a line without its line ending.
     ///
     /// # Errors
-    /// [`CommandError`] if the verb is unknown or its argument wrong; it determines the reply.
-    pub(crate) fn parse(line: &[u8]) -> Result<Self, CommandError> {
+    /// The reply to the client if the verb is unknown or its argument wrong.
+    pub(crate) fn parse(line: &[u8]) -> Result<Self, Reply> {
         if line.iter().any(|byte| matches!(byte, 0 | b'\n')) {
-            return Err(CommandError::Binary);
+            return Err(binary());
         }
         let space = line
             .iter()
@@ -179,16 +142,16 @@ impl Command {
         let (verb, argument) = (&line[..space], line.get(space + 1..).unwrap_or_default());
         if verb.is_empty() || verb.len() > 12 || !verb.iter().all(u8::is_ascii_alphanumeric) {
             if !verb.iter().all(|byte| (0x20..0x7f).contains(byte)) {
-                return Err(CommandError::Binary);
+                return Err(binary());
             }
             let shown = one_line(&verb[..verb.len().min(32)]);
-            return Err(CommandError::Unknown(shown.into_owned()));
+            return Err(unknown(&shown));
         }
         let verb = String::from_utf8_lossy(verb).to_ascii_uppercase();
         Self::from_parts(&verb, argument)
     }
 
-    fn from_parts(verb: &str, argument: &[u8]) -> Result<Self, CommandError> {
+    fn from_parts(verb: &str, argument: &[u8]) -> Result<Self, Reply> {
         Ok(match verb {
             "USER" => Self::User(text("USER", argument)?),
             "PASS" => Self::Pass(argument.to_vec()),
@@ -258,7 +221,7 @@ impl Command {
             "XSHA256" => checksum(Algorithm::Sha256, argument)?,
             "XSHA512" => checksum(Algorithm::Sha512, argument)?,
             known if NOT_SERVED.contains(&known) => Self::NotServed(known.to_owned()),
-            unknown => return Err(CommandError::Unknown(unknown.to_owned())),
+            other => return Err(unknown(other)),
         })
     }
 }
@@ -279,79 +242,84 @@ impl Listing {
     }
 }
 
-fn wrong(verb: &'static str, what: impl Into<String>) -> CommandError {
-    CommandError::Argument {
-        verb,
-        what: what.into(),
-    }
+fn unknown(verb: &str) -> Reply {
+    Reply::new(500, format!("Unknown command {verb:?}"))
 }
 
-fn path(verb: &'static str, argument: &[u8]) -> Result<Vec<u8>, CommandError> {
+fn binary() -> Reply {
+    Reply::new(500, "Invalid characters in command")
+}
+
+/// RFC 2428
+fn family(error: AddressError) -> Reply {
+    Reply::new(522, error.to_string())
+}
+
+fn wrong(verb: &str, what: impl Display) -> Reply {
+    Reply::new(501, format!("{verb}: {what}"))
+}
+
+fn path(verb: &str, argument: &[u8]) -> Result<Vec<u8>, Reply> {
     match argument {
         b"" => Err(wrong(verb, "path required")),
         path => Ok(path.to_vec()),
     }
 }
 
-fn text(verb: &'static str, argument: &[u8]) -> Result<String, CommandError> {
+fn text(verb: &str, argument: &[u8]) -> Result<String, Reply> {
     let text = std::str::from_utf8(argument).map_err(|_| wrong(verb, "not UTF-8"))?;
     match text.trim() {
         "" => Err(wrong(verb, "argument required")),
-        text if text.chars().any(char::is_control) => Err(CommandError::Binary),
+        text if text.chars().any(char::is_control) => Err(binary()),
         text => Ok(text.to_owned()),
     }
 }
 
-fn number(verb: &'static str, argument: &[u8]) -> Result<u64, CommandError> {
+fn number(verb: &str, argument: &[u8]) -> Result<u64, Reply> {
     text(verb, argument)?
         .parse()
         .map_err(|_| wrong(verb, "number of bytes required"))
 }
 
-fn letter(verb: &'static str, argument: &[u8]) -> Result<u8, CommandError> {
+fn letter(verb: &str, argument: &[u8]) -> Result<u8, Reply> {
     match argument.trim_ascii() {
         [letter] if letter.is_ascii_alphabetic() => Ok(letter.to_ascii_uppercase()),
         _ => Err(wrong(verb, "letter required")),
     }
 }
 
-fn address(
-    verb: &'static str,
-    parsed: Result<SocketAddr, AddressError>,
-) -> Result<SocketAddr, CommandError> {
+fn address(verb: &str, parsed: Result<SocketAddr, AddressError>) -> Result<SocketAddr, Reply> {
     parsed.map_err(|error| match error {
-        AddressError::Syntax => wrong(verb, error.to_string()),
-        AddressError::Family => CommandError::Family(error),
+        AddressError::Syntax => wrong(verb, error),
+        AddressError::Family => family(error),
     })
 }
 
-fn extended_passive(argument: &[u8]) -> Result<ExtendedPassive, CommandError> {
+fn extended_passive(argument: &[u8]) -> Result<ExtendedPassive, Reply> {
     match argument.trim_ascii().to_ascii_uppercase().as_slice() {
         b"" => Ok(ExtendedPassive::Port(None)),
         b"ALL" => Ok(ExtendedPassive::All),
         b"1" => Ok(ExtendedPassive::Port(Some(Family::V4))),
         b"2" => Ok(ExtendedPassive::Port(Some(Family::V6))),
-        other if other.iter().all(u8::is_ascii_digit) => {
-            Err(CommandError::Family(AddressError::Family))
-        }
+        other if other.iter().all(u8::is_ascii_digit) => Err(family(AddressError::Family)),
         _ => Err(wrong("EPSV", "expected 1, 2 or ALL")),
     }
 }
 
-fn representation(argument: &[u8]) -> Result<Representation, CommandError> {
+fn representation(argument: &[u8]) -> Result<Representation, Reply> {
     match argument.trim_ascii().to_ascii_uppercase().as_slice() {
         b"A" | b"A N" => Ok(Representation::Ascii),
         b"I" | b"L 8" | b"L8" => Ok(Representation::Image),
         b"" => Err(wrong("TYPE", "type required")),
-        other if other[0].is_ascii_alphabetic() => Err(CommandError::Parameter(
-            "TYPE: only A (N), I and L 8 are supported".into(),
-        )),
+        other if other[0].is_ascii_alphabetic() => {
+            Err(Reply::new(504, "TYPE: only A (N), I and L 8 are supported"))
+        }
         _ => Err(wrong("TYPE", "letter required")),
     }
 }
 
 /// `ALLO size [R record-size]`
-fn allocation(argument: &[u8]) -> Result<u64, CommandError> {
+fn allocation(argument: &[u8]) -> Result<u64, Reply> {
     let (size, rest) = first_word(argument);
     match rest.trim_ascii() {
         b"" => number("ALLO", size),
@@ -361,7 +329,7 @@ fn allocation(argument: &[u8]) -> Result<u64, CommandError> {
 }
 
 /// `RANG first last`, both included; `RANG 1 0` cancels it (draft-bryan-ftp-range).
-fn range_to_send(argument: &[u8]) -> Result<Option<ByteRange>, CommandError> {
+fn range_to_send(argument: &[u8]) -> Result<Option<ByteRange>, Reply> {
     let (first, last) = first_word(argument);
     match (number("RANG", first)?, number("RANG", last)?) {
         (1, 0) => Ok(None),
@@ -374,7 +342,7 @@ fn range_to_send(argument: &[u8]) -> Result<Option<ByteRange>, CommandError> {
 }
 
 /// `MFMT YYYYMMDDHHMMSS path` (draft-somers-ftp-mfxx)
-fn modification(argument: &[u8]) -> Result<Command, CommandError> {
+fn modification(argument: &[u8]) -> Result<Command, Reply> {
     let (when, name) = first_word(argument);
     let when = std::str::from_utf8(when).ok().and_then(time::parse);
     let when = when.ok_or_else(|| wrong("MFMT", "expected a time: YYYYMMDDHHMMSS"))?;
@@ -382,7 +350,7 @@ fn modification(argument: &[u8]) -> Result<Command, CommandError> {
 }
 
 /// `XSHA256 path`, `XSHA256 path first end`, with or without quotation marks around the path.
-fn checksum(algorithm: Algorithm, argument: &[u8]) -> Result<Command, CommandError> {
+fn checksum(algorithm: Algorithm, argument: &[u8]) -> Result<Command, Reply> {
     let verb = algorithm.verb();
     let (name, range) = match argument.strip_prefix(b"\"") {
         Some(rest) => {
@@ -440,7 +408,7 @@ mod tests {
     use super::*;
 
     fn reply(line: &[u8]) -> u16 {
-        Command::parse(line).unwrap_err().reply().code
+        Command::parse(line).unwrap_err().code
     }
 
     #[test]
@@ -609,8 +577,7 @@ mod fuzz {
                     let name = name(&command).unwrap_or_default();
                     prop_assert!(line.ends_with(name) && !name.contains(&0));
                 }
-                Err(error) => {
-                    let reply = error.reply();
+                Err(reply) => {
                     prop_assert!(matches!(reply.code, 500 | 501 | 504 | 522));
                     let sent = reply.encode();
                     let controls = sent.iter().filter(|byte| byte.is_ascii_control()).count();
@@ -626,7 +593,7 @@ mod fuzz {
             let (verb, rest) = line.split_at(space.unwrap_or(line.len()));
             let parsed = |verb: Vec<u8>| {
                 let command = Command::parse(&[verb.as_slice(), rest].concat());
-                command.map_err(|error| error.reply().code)
+                command.map_err(|reply| reply.code)
             };
             let lower = parsed(verb.to_ascii_lowercase());
             prop_assert_eq!(lower, parsed(verb.to_ascii_uppercase()));

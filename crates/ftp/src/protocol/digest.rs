@@ -34,26 +34,25 @@ impl Algorithm {
         Self::Crc32,
     ];
 
+    /// The name in FEAT and in replies, and the algorithm's own command.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Sha256 => ("SHA-256", "XSHA256"),
+            Self::Sha512 => ("SHA-512", "XSHA512"),
+            Self::Sha1 => ("SHA-1", "XSHA1"),
+            Self::Md5 => ("MD5", "XMD5"),
+            Self::Crc32 => ("CRC32", "XCRC"),
+        }
+    }
+
     /// The name in FEAT and in replies.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Sha256 => "SHA-256",
-            Self::Sha512 => "SHA-512",
-            Self::Sha1 => "SHA-1",
-            Self::Md5 => "MD5",
-            Self::Crc32 => "CRC32",
-        }
+        self.words().0
     }
 
     /// The algorithm's own command.
     pub fn verb(self) -> &'static str {
-        match self {
-            Self::Sha256 => "XSHA256",
-            Self::Sha512 => "XSHA512",
-            Self::Sha1 => "XSHA1",
-            Self::Md5 => "XMD5",
-            Self::Crc32 => "XCRC",
-        }
+        self.words().1
     }
 
     /// A hasher that has seen no bytes.

@@ -19,20 +19,17 @@ pub enum AddressError {
 /// # Errors
 /// [`AddressError::Syntax`] unless it is six numbers from 0 to 255.
 pub fn parse_port(text: &str) -> Result<SocketAddr, AddressError> {
-    let mut numbers = [0u8; 6];
-    let mut parts = text.split(',');
-    for number in &mut numbers {
-        let part = parts.next().ok_or(AddressError::Syntax)?.trim();
-        if part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(AddressError::Syntax);
-        }
-        *number = part.parse().map_err(|_| AddressError::Syntax)?;
-    }
-    if parts.next().is_some() {
+    let number = |part: &str| {
+        let part = part.trim();
+        let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| part.parse().ok())?
+    };
+    let numbers: Option<Vec<u8>> = text.split(',').map(number).collect();
+    let Some([a, b, c, d, high, low]) = numbers.as_deref() else {
         return Err(AddressError::Syntax);
-    }
-    let [a, b, c, d, high, low] = numbers;
-    Ok(SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), u16::from_be_bytes([high, low])).into())
+    };
+    let port = u16::from_be_bytes([*high, *low]);
+    Ok(SocketAddrV4::new(Ipv4Addr::new(*a, *b, *c, *d), port).into())
 }
 
 /// Formats the argument of PORT, which is also the text between the parentheses of the reply to PASV.

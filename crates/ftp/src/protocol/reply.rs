@@ -73,17 +73,6 @@ impl fmt::Display for Reply {
     }
 }
 
-/// Why lines are not a reply.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReplyError {
-    /// A line that should begin with a code does not.
-    #[error("not a reply: {0:?}")]
-    Syntax(String),
-    /// The reply is longer than a sane server sends.
-    #[error("a reply of more than {LONGEST} bytes")]
-    TooLong,
-}
-
 /// Longest reply that is read, bytes: a STAT of a directory of some ten thousand files.
 pub const LONGEST: usize = 4 << 20;
 
@@ -99,11 +88,11 @@ impl ReplyReader {
     /// Takes the next line, without its line ending; returns a reply once it is complete.
     ///
     /// # Errors
-    /// [`ReplyError`]; the connection is of no further use then.
-    pub fn take(&mut self, line: &str) -> Result<Option<Reply>, ReplyError> {
+    /// Why the lines are not a reply; the connection is of no further use then.
+    pub fn take(&mut self, line: &str) -> Result<Option<Reply>, String> {
         self.bytes += line.len();
         if self.bytes > LONGEST {
-            return Err(ReplyError::TooLong);
+            return Err(format!("a reply of more than {LONGEST} bytes"));
         }
         let head = head(line);
         match (self.code, head) {
@@ -113,7 +102,7 @@ impl ReplyReader {
                 self.lines.push(text.to_owned());
                 Ok(None)
             }
-            (None, None) => Err(ReplyError::Syntax(line.to_owned())),
+            (None, None) => Err(format!("not a reply: {line:?}")),
             (Some(code), Some((end, false, text))) if end == code => {
                 Ok(Some(self.finish(code, text)))
             }
@@ -216,7 +205,7 @@ mod fuzz {
     ];
 
     /// What a client reads, and the fault that ends it.
-    fn read(pieces: &[&[u8]]) -> (Vec<Reply>, Option<ReplyError>) {
+    fn read(pieces: &[&[u8]]) -> (Vec<Reply>, Option<String>) {
         let (mut decoder, mut reader) = (LineDecoder::new(LONGEST), ReplyReader::default());
         let mut replies = Vec::new();
         for piece in pieces {
@@ -224,7 +213,7 @@ mod fuzz {
             while let Some(line) = decoder.next_line() {
                 let taken = match line {
                     Line::Whole(line) => reader.take(&one_line(&line)),
-                    Line::TooLong => Err(ReplyError::TooLong),
+                    Line::TooLong => Err("a line that is too long".to_owned()),
                 };
                 match taken {
                     Ok(reply) => replies.extend(reply),

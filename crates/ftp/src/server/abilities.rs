@@ -77,7 +77,7 @@ impl Session {
     pub(super) fn status(&self, meter: Option<&Meter>) -> Reply {
         let mut lines = vec![
             "Status of the fairwind FTP server".to_owned(),
-            format!("Connected to {}", self.control.facts().peer.ip()),
+            format!("Connected to {}", self.control.facts.peer.ip()),
         ];
         if let Some(user) = &self.state.user {
             lines.push(format!(

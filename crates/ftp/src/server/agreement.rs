@@ -20,7 +20,7 @@ impl Session {
             return Reply::new(503, "Only EPSV is allowed after EPSV ALL");
         }
         self.state.setup = None;
-        let client = self.control.facts().peer.ip();
+        let client = self.control.facts.peer.ip();
         // RFC 2577 section 3: no bounce attacks.
         if address.port() < 1024 || !self.shared.config.permits_peer(client, address.ip()) {
             BOUNCE.warn(|| format!("{client}: a data connection to {address} refused"));
@@ -37,7 +37,7 @@ impl Session {
         if self.state.extended_only {
             return Err(Reply::new(503, "Only EPSV is allowed after EPSV ALL"));
         }
-        let IpAddr::V4(own) = self.control.facts().local.ip() else {
+        let IpAddr::V4(own) = self.control.facts.local.ip() else {
             return Err(Reply::new(425, "PASV is for IPv4 only; use EPSV"));
         };
         let port = self.listen()?.port();
@@ -47,7 +47,7 @@ impl Session {
     }
 
     pub(super) fn extended_passive(&mut self, what: ExtendedPassive) -> Result<Reply, Reply> {
-        let own = if self.control.facts().local.is_ipv4() {
+        let own = if self.control.facts.local.is_ipv4() {
             Family::V4
         } else {
             Family::V6
@@ -79,9 +79,9 @@ impl Session {
         // Drop the previous socket first: its port may be needed again.
         self.state.setup = None;
         let plan = self.plan();
-        let address = self.control.facts().local.ip();
+        let address = self.control.facts.local.ip();
         let config = &self.shared.config;
-        let client = self.control.facts().peer.ip().into();
+        let client = self.control.facts.peer.ip().into();
         let ports = &self.shared.ledger.ports;
         let opened = ports
             .listen(config.passive_ports.as_ref(), address, client, &plan)

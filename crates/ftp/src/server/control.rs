@@ -27,7 +27,8 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) struct Control {
     stream: TcpStream,
     decoder: LineDecoder,
-    facts: PeerFacts,
+    /// The addresses of both hosts.
+    pub(super) facts: PeerFacts,
 }
 
 impl Control {
@@ -50,11 +51,6 @@ impl Control {
             decoder: LineDecoder::new(limit),
             stream,
         })
-    }
-
-    /// The addresses of both hosts.
-    pub(super) fn facts(&self) -> PeerFacts {
-        self.facts
     }
 
     /// The next line; none once the client has closed. May be cancelled at any time; nothing is lost.

@@ -152,7 +152,7 @@ impl Session {
             ));
         }
         let limits = &self.shared.config.limits;
-        let client = self.control.facts().peer.ip();
+        let client = self.control.facts.peer.ip();
         let (own, patience) = (
             limits.checksums_per_address,
             Duration::from_secs(limits.checksum_s),

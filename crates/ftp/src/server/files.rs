@@ -24,7 +24,8 @@ use crate::protocol::VirtualPath;
 #[derive(Debug)]
 pub(super) struct Root {
     directory: OwnedFd,
-    partial_age: Duration,
+    /// Unfinished uploads that have not grown for this time have expired.
+    pub(super) partial_age: Duration,
 }
 
 /// What is known about a file.
@@ -128,11 +129,6 @@ impl Root {
             directory,
             partial_age,
         })
-    }
-
-    /// Unfinished uploads that have not grown for this time have expired.
-    pub(super) fn partial_age(&self) -> Duration {
-        self.partial_age
     }
 
     /// The only way to anything below the root. To it, names of unfinished uploads do not exist.

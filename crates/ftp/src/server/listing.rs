@@ -10,6 +10,7 @@ use super::files::{Facts, Root};
 use super::matches::Wanted;
 use super::partial;
 use super::pattern::is_pattern;
+use crate::bounded::Bounded;
 use crate::protocol::path::one_line;
 use crate::protocol::{VirtualPath, time};
 
@@ -205,7 +206,7 @@ impl Lines<'_> {
         for name in directory.names()? {
             if partial::is_partial(name.as_bytes()) {
                 // Failure does no harm: a running upload stays, and so does one that cannot be removed.
-                let _ = partial::expire(&directory, &name, root.partial_age());
+                let _ = partial::expire(&directory, &name, root.partial_age);
                 continue;
             }
             let shown = match self.form {
@@ -295,38 +296,22 @@ fn writeln_crlf(out: &mut dyn Write, line: &[u8]) -> io::Result<()> {
 }
 
 /// Longest listing in a reply, bytes.
-const LONGEST_REPLY: usize = 256 << 10;
+const LONGEST_REPLY: u64 = 256 << 10;
 
 /// The lines of a listing for the reply to STAT.
 ///
 /// # Errors
 /// As [`write()`]; `EFBIG` if it is too long for a reply.
 pub(super) fn lines(root: &Root, subject: &Subject, hidden: bool) -> io::Result<Vec<String>> {
-    let mut out = Bounded(Vec::new());
+    let mut out = Bounded::new(Vec::new(), LONGEST_REPLY, || Errno::FBIG.into());
     write(root, subject, Form::Long { hidden }, &mut out)?;
     let lines = out
-        .0
+        .sink
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty());
     Ok(lines
         .map(|line| one_line(line.strip_suffix(b"\r").unwrap_or(line)).into_owned())
         .collect())
-}
-
-struct Bounded(Vec<u8>);
-
-impl Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > LONGEST_REPLY {
-            return Err(Errno::FBIG.into());
-        }
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

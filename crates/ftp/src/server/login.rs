@@ -31,7 +31,7 @@ impl Session {
         let Some(name) = self.state.name.take() else {
             return Ok(Reply::new(503, "Login with USER first"));
         };
-        let peer = self.control.facts().peer.ip();
+        let peer = self.control.facts.peer.ip();
         let mut user = self.shared.users.anybody(&name, &password);
         if user.is_none() {
             self.check_ban()?;
@@ -62,7 +62,7 @@ impl Session {
 
     /// The reply if named users cannot log in from the client's address now.
     fn check_ban(&mut self) -> Result<(), Reply> {
-        let peer = self.control.facts().peer.ip();
+        let peer = self.control.facts.peer.ip();
         let limits = &self.shared.config.limits;
         let guesses = &self.shared.ledger.guesses;
         let Some(left) = guesses.banned(peer.into(), Instant::now(), limits) else {
@@ -82,7 +82,7 @@ impl Session {
     /// The user with this name and password. A hash takes memory and time on purpose, so a crowd has to
     /// wait for turns.
     async fn named_user(&mut self, name: &str, password: Vec<u8>) -> Option<User> {
-        let (peer, limits) = (self.control.facts().peer.ip(), &self.shared.config.limits);
+        let (peer, limits) = (self.control.facts.peer.ip(), &self.shared.config.limits);
         let ledger = &self.shared.ledger;
         let wrong = ledger.guesses.count(peer.into(), Instant::now(), limits);
         let turn = ledger.checks.turn(peer, wrong).await;

@@ -38,9 +38,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairwind_origin::Places;
-use fairwind_transfer::RateLimitedLog;
+use fairwind_transfer::{RateLimitedLog, SocketPlan};
 use parking_lot::RwLock;
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
@@ -283,11 +282,7 @@ impl Server {
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let socket = SocketPlan::default().socket(address)?;
     socket.set_reuse_address(true)?;
     // `[::]` serves clients of both families.
     if address.is_ipv6() && address.ip().is_unspecified() {

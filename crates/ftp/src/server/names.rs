@@ -72,7 +72,7 @@ impl Session {
             .on_files(move |root| match (root.facts(&path), resumes) {
                 (Err(error), Some(owner)) if error.kind() == io::ErrorKind::NotFound => {
                     let (parent, name) = root.parent(&path)?;
-                    partial::size(&parent, &name, &owner, root.partial_age()).map(Some)
+                    partial::size(&parent, &name, &owner, root.partial_age).map(Some)
                 }
                 (facts, _) => facts.map(|facts| facts.is_regular().then(|| facts.size())),
             })

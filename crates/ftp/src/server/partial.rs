@@ -85,9 +85,11 @@ pub(super) fn existing(directory: impl AsFd, name: &OsStr) -> Result<Option<Fact
 /// A locked unfinished upload: nobody else renames, removes or writes it.
 #[derive(Debug)]
 pub(super) struct Partial {
-    directory: OwnedFd,
+    /// The directory that contains it.
+    pub(super) directory: OwnedFd,
     name: OsString,
-    file: File,
+    /// Its bytes.
+    pub(super) file: File,
 }
 
 impl Partial {
@@ -96,13 +98,7 @@ impl Partial {
     /// # Errors
     /// [`UploadError::Busy`] if another session has it; [`UploadError::File`] if the file system refuses.
     pub(super) fn open(directory: OwnedFd, name: &OsStr) -> Result<Self, UploadError> {
-        let partial = partial_name(name);
-        let file = lock(&directory, &partial, OFlags::CREATE)?;
-        Ok(Self {
-            directory,
-            name: partial,
-            file,
-        })
+        Self::named(directory, partial_name(name), OFlags::CREATE)
     }
 
     /// Opens and locks the unfinished upload of `name` in `directory`.
@@ -110,26 +106,16 @@ impl Partial {
     /// # Errors
     /// As [`open`](Self::open); `ENOENT` if there is none.
     pub(super) fn existing(directory: OwnedFd, name: &OsStr) -> Result<Self, UploadError> {
-        Self::named(directory, partial_name(name))
+        Self::named(directory, partial_name(name), OFlags::empty())
     }
 
-    fn named(directory: OwnedFd, partial: OsString) -> Result<Self, UploadError> {
-        let file = lock(&directory, &partial, OFlags::empty())?;
+    fn named(directory: OwnedFd, name: OsString, flags: OFlags) -> Result<Self, UploadError> {
+        let file = lock(&directory, &name, flags)?;
         Ok(Self {
             directory,
-            name: partial,
+            name,
             file,
         })
-    }
-
-    /// The directory that contains it.
-    pub(super) fn directory(&self) -> &OwnedFd {
-        &self.directory
-    }
-
-    /// Its bytes.
-    pub(super) fn file(&self) -> &File {
-        &self.file
     }
 
     /// Bytes after which `owner` can resume the upload: none if they are someone else's or have expired.
@@ -164,11 +150,6 @@ impl Partial {
         // attributes.
         let _ = rustix::fs::fremovexattr(&self.file, OWNER);
         Ok(())
-    }
-
-    /// The directory that contains it.
-    pub(super) fn into_directory(self) -> OwnedFd {
-        self.directory
     }
 
     /// Removes the file.
@@ -272,7 +253,8 @@ pub(super) fn expire(
     if !is_older(&directory.facts(partial)?, age) {
         return Ok(());
     }
-    let partial = Partial::named(directory.as_fd().try_clone_to_owned()?, partial.to_owned())?;
+    let directory = directory.as_fd().try_clone_to_owned()?;
+    let partial = Partial::named(directory, partial.to_owned(), OFlags::empty())?;
     // Another session may have resumed it before it was locked here.
     if is_older(&facts(&partial.file)?, age) {
         partial.remove()?;

@@ -106,7 +106,7 @@ pub(super) enum Interruption {
 
 impl Session {
     pub(super) fn new(shared: Arc<Shared>, control: Control, stop: watch::Receiver<bool>) -> Self {
-        let facts = control.facts();
+        let facts = control.facts;
         Self {
             extensions: shared
                 .extensions
@@ -172,7 +172,7 @@ impl Session {
         if Instant::now() >= deadline {
             return Ok(LATE);
         }
-        let client = self.control.facts().peer.ip();
+        let client = self.control.facts.peer.ip();
         loop {
             return tokio::select! {
                 line = timeout_at(deadline, self.control.line()) => Ok(match line {
@@ -328,7 +328,7 @@ enum Next {
 
 fn parse(line: &Line) -> Result<Command, Reply> {
     match line {
-        Line::Whole(line) => Command::parse(line).map_err(|error| error.reply()),
+        Line::Whole(line) => Command::parse(line),
         Line::TooLong => Err(Reply::new(500, "Command line too long")),
     }
 }

@@ -145,7 +145,7 @@ impl Session {
         let stem = format!("upload-{}", jiff::Timestamp::now().as_second());
         self.receive(directory.clone(), move |root, owner| {
             let upload = Upload::begin_unique(root, &directory, &stem, owner)?;
-            let name = upload.name();
+            let name = &upload.name;
             Ok(Begun {
                 path: directory.join(name.as_encoded_bytes()),
                 // The client does not know the name yet; RFC 1123 section 4.1.2.9 gives the form.
@@ -171,7 +171,7 @@ impl Session {
         let begun = begun.map_err(io::Error::other)?;
         match begun {
             Err(UploadError::Busy) if self.shared.ledger.uploads.take_over(key).await => {
-                let client = self.control.facts().peer.ip();
+                let client = self.control.facts.peer.ip();
                 tracing::info!("{client}: {} goes on with {}", key.user, key.path);
                 let begun = tokio::task::spawn_blocking(again).await;
                 begun.map_err(io::Error::other)
@@ -206,7 +206,7 @@ impl Session {
             path,
             opening,
         } = begun;
-        let announced = announced.map(|all| all.saturating_sub(upload.first()));
+        let announced = announced.map(|all| all.saturating_sub(upload.first));
         let work = Work::Receive {
             upload,
             announced,
@@ -245,24 +245,25 @@ impl Session {
         let (is_file, announced) = (work.is_file(), work.total());
         let _guard = StopWhenDropped(Arc::clone(&meter));
         let (channel, interruption) = self.open_channel(setup, &meter).await?;
+        let mut unopened = None;
         let (outcome, interruption) = match (channel, interruption) {
             (Ok(channel), Interruption::None) => self.run_work(work, channel, &meter).await?,
             (Ok(_), interruption) => (work.ends_with(TransferError::Stopped), interruption),
             (Err(error), interruption) => {
-                let not_opened = not_opened(&error);
+                unopened = Some(not_opened(&error));
                 let outcome = work.ends_with(TransferError::Connection(error));
-                let (reply, _) = self
-                    .finish_transfer(outcome, interruption, announced, direction)
-                    .await?;
-                return Ok(match interruption {
-                    Interruption::Aborted => reply,
-                    _ => not_opened,
-                });
+                (outcome, interruption)
             }
         };
         let (reply, complete) = self
             .finish_transfer(outcome, interruption, announced, direction)
             .await?;
+        if let Some(unopened) = unopened {
+            return Ok(match interruption {
+                Interruption::Aborted => reply,
+                _ => unopened,
+            });
+        }
         if is_file {
             self.log(path, &meter, started.elapsed(), direction, complete);
         }
@@ -274,7 +275,7 @@ impl Session {
         setup: Setup,
         meter: &Arc<Meter>,
     ) -> io::Result<(io::Result<Channel>, Interruption)> {
-        let facts = self.control.facts();
+        let facts = self.control.facts;
         let plan = match &setup {
             Setup::Active(_) => self.plan(),
             // Settled when the socket began to listen.
@@ -422,7 +423,7 @@ impl Session {
         complete: bool,
     ) {
         let Some(user) = &self.state.user else { return };
-        let host = self.control.facts().peer.ip();
+        let host = self.control.facts.peer.ip();
         let way = if direction == Direction::Send {
             "sent"
         } else {

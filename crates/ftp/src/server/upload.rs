@@ -1,7 +1,7 @@
 //! Uploads: bytes are gathered in a file of another name beside the target, whose place it takes once all
 //! have arrived. What an interrupted upload has gathered waits there to be resumed.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
@@ -32,10 +32,12 @@ pub(super) enum Start {
 /// A file being received. If it is neither completed nor discarded, it is abandoned when dropped.
 #[derive(Debug)]
 pub(super) struct Upload {
-    name: OsString,
+    /// The file's name.
+    pub(super) name: OsString,
     /// None once it has been completed or discarded.
     partial: Option<Partial>,
-    first: u64,
+    /// The position in the file at which the upload begins.
+    pub(super) first: u64,
     replaces: bool,
     /// The complete file that is continued, until its bytes are in the partial one.
     continued: Option<OwnedFd>,
@@ -62,7 +64,7 @@ impl Upload {
             replaces: true,
             continued: None,
         };
-        let gathered = upload.partial().gathered(owner, root.partial_age())?;
+        let gathered = upload.partial().gathered(owner, root.partial_age)?;
         upload.first = upload.position(target, gathered, start)?;
         upload.partial().belongs_to(owner);
         Ok(upload)
@@ -120,7 +122,7 @@ impl Upload {
             }
             _ => first,
         };
-        let mut file = self.partial().file();
+        let mut file = &self.partial().file;
         // ext4 writes a file to disk on close if it was ever truncated to nothing, even from nothing: the
         // last reply would wait for that.
         if facts(file)?.size() != kept {
@@ -132,7 +134,7 @@ impl Upload {
 
     fn open_target(&self, target: Facts) -> Result<OwnedFd, UploadError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let directory = self.partial().directory();
+        let directory = &self.partial().directory;
         let source = rustix::fs::openat(directory, &self.name, flags, Mode::empty())?;
         if facts(&source)?.identity() != target.identity() {
             return Err(UploadError::Busy);
@@ -161,22 +163,12 @@ impl Upload {
 
     /// The file that gathers the bytes, positioned where they continue.
     pub(super) fn file(&self) -> &File {
-        self.partial().file()
+        &self.partial().file
     }
 
     fn partial(&self) -> &Partial {
         let partial = self.partial.as_ref();
         partial.expect("who completes or discards an upload has it no longer")
-    }
-
-    /// The position in the file at which the upload begins.
-    pub(super) fn first(&self) -> u64 {
-        self.first
-    }
-
-    /// The file's name.
-    pub(super) fn name(&self) -> &OsStr {
-        &self.name
     }
 
     /// Forces the bytes to disk, so that [`complete`](Self::complete) cannot give the name to less, even
@@ -195,18 +187,18 @@ impl Upload {
     /// If the file cannot be renamed or its permissions cannot be set.
     pub(super) fn complete(mut self) -> io::Result<OwnedFd> {
         if self.replaces
-            && let Some(predecessor) = existing(self.partial().directory(), &self.name)?
+            && let Some(predecessor) = existing(&self.partial().directory, &self.name)?
         {
             rustix::fs::fchmod(self.file(), Mode::from_raw_mode(predecessor.mode() & 0o777))?;
         }
         self.partial().rename(&self.name, self.replaces)?;
         let partial = self.partial.take();
-        Ok(partial.expect("it has just been renamed").into_directory())
+        Ok(partial.expect("it has just been renamed").directory)
     }
 
     /// The disk is full: keeps what has arrived if it can be resumed, and makes room if it cannot.
     pub(super) fn abandon_on_full_disk(self) {
-        let replaces_a_file = !matches!(existing(self.partial().directory(), &self.name), Ok(None));
+        let replaces_a_file = !matches!(existing(&self.partial().directory, &self.name), Ok(None));
         if replaces_a_file || self.force_bytes().is_err() {
             self.discard();
         } else {
@@ -236,7 +228,7 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        let file = self.partial.as_ref().map(Partial::file);
+        let file = self.partial.as_ref().map(|partial| &partial.file);
         if file.is_some_and(|file| facts(file).is_ok_and(|facts| facts.size() == 0)) {
             self.remove();
         }
@@ -303,7 +295,7 @@ mod tests {
         upload.file().write_all(b"CD").unwrap();
         upload.abandon();
         let upload = begin(&dir, Start::AtEnd).unwrap();
-        assert_eq!(upload.first(), 4);
+        assert_eq!(upload.first, 4);
         upload.file().write_all(b"e").unwrap();
         upload.complete().unwrap();
         assert_eq!(fs::read(dir.path().join("x")).unwrap(), b"abCDe");
@@ -384,7 +376,7 @@ mod tests {
         let upload = begin(&dir, Start::Afresh).unwrap();
         upload.file().write_all(b"abc").unwrap();
         drop(upload);
-        assert_eq!(begin(&dir, Start::AtEnd).unwrap().first(), 3);
+        assert_eq!(begin(&dir, Start::AtEnd).unwrap().first, 3);
     }
 
     #[test]
@@ -398,6 +390,6 @@ mod tests {
         fs::remove_file(dir.path().join("x-0")).unwrap();
         let go_on = |owner| Upload::begin(&root, &at("x-0"), Start::At(3), owner);
         assert!(matches!(go_on("bob"), Err(UploadError::BehindTheEnd(0))));
-        assert_eq!(go_on("alice").unwrap().first(), 3);
+        assert_eq!(go_on("alice").unwrap().first, 3);
     }
 }

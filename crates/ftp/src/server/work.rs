@@ -62,6 +62,16 @@ pub(super) struct Outcome {
     pub left_out: u64,
 }
 
+impl From<Result<u64, TransferError>> for Outcome {
+    fn from(result: Result<u64, TransferError>) -> Self {
+        Self {
+            result,
+            upload: None,
+            left_out: 0,
+        }
+    }
+}
+
 impl Work {
     /// Which way the bytes go.
     pub(super) fn direction(&self) -> Direction {
@@ -108,16 +118,12 @@ impl Work {
                 first,
                 end,
                 representation,
-            } => Outcome {
-                result: match representation {
-                    Representation::Image => mover.send_file(&file, first, end),
-                    Representation::Ascii => mover.send_from(
-                        &mut ToNetwork::new(file.take(end.saturating_sub(first))),
-                        None,
-                    ),
-                },
-                upload: None,
-                left_out: 0,
+            } => match representation {
+                Representation::Image => mover.send_file(&file, first, end).into(),
+                Representation::Ascii => {
+                    let text = file.take(end.saturating_sub(first));
+                    mover.send_from(&mut ToNetwork::new(text), None).into()
+                }
             },
             Self::List {
                 root,
@@ -147,9 +153,8 @@ impl Work {
                     }
                 };
                 Outcome {
-                    result,
                     upload: Some(upload),
-                    left_out: 0,
+                    ..result.into()
                 }
             }
         }
@@ -157,18 +162,13 @@ impl Work {
 
     /// The outcome of work that was not done.
     pub(crate) fn ends_with(self, error: TransferError) -> Outcome {
-        Outcome {
-            result: Err(error),
-            upload: self.into_upload(),
-            left_out: 0,
-        }
-    }
-
-    /// The file being received, if this is an upload.
-    pub(super) fn into_upload(self) -> Option<Upload> {
-        match self {
+        let upload = match self {
             Self::Receive { upload, .. } => Some(upload),
-            _ => None,
+            Self::Send { .. } | Self::List { .. } => None,
+        };
+        Outcome {
+            upload,
+            ..Err(error).into()
         }
     }
 }

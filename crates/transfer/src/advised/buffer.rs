@@ -11,12 +11,13 @@
 use std::os::fd::BorrowedFd;
 
 use super::record::{Event, EventLog, Setting};
-use crate::buffers::{self, Granted, Side};
+use crate::Direction;
+use crate::buffers::{self, Granted};
 
 /// One buffer of a connection, as advice has left it.
 #[derive(Debug)]
 pub(super) struct Buffer {
-    side: Side,
+    side: Direction,
     /// The size requested, and the size that the kernel then reported, bytes; none while autotuned.
     set: Option<(u32, u64)>,
 }
@@ -37,7 +38,7 @@ fn wanted(advised: Option<u32>, role: Role, adapted: u64) -> Option<u32> {
 
 impl Buffer {
     /// A buffer that advice has not touched yet.
-    pub(super) fn of(side: Side) -> Self {
+    pub(super) fn of(side: Direction) -> Self {
         Self { side, set: None }
     }
 
@@ -49,7 +50,7 @@ impl Buffer {
         role: Role,
         log: &mut EventLog<'_>,
     ) {
-        let wanted = wanted(advised, role, self.side.limits().adapted);
+        let wanted = wanted(advised, role, self.side.buffer_limits().adapted);
         if wanted == self.set.map(|(asked, _)| asked) || self.is_foreign(socket) {
             return;
         }
@@ -59,7 +60,7 @@ impl Buffer {
             None => self.give_back(socket),
         }
         if from != self.words() {
-            log.change(self.what(), from, self.words());
+            log.change(Setting::buffer(self.side), from, self.words());
         }
     }
 
@@ -74,10 +75,10 @@ impl Buffer {
         };
         if let Granted::Cut(limit) | Granted::Autotuned(limit) = granted {
             log.events.push(Event::Refused {
-                what: self.what(),
+                what: Setting::buffer(self.side),
                 wanted: bytes.to_string(),
                 reason: format!("the kernel grants {limit} bytes"),
-                fix: format!("sysctl -w {}={bytes}", self.side.sysctl()),
+                fix: format!("sysctl -w {}={bytes}", self.side.buffer_sysctl()),
             });
         }
     }
@@ -95,13 +96,6 @@ impl Buffer {
             (Ok(true), Some((_, seen))) => buffers::size(socket, self.side).ok() != Some(seen),
             (Ok(false), Some(_)) => false,
             (Err(_), _) => true,
-        }
-    }
-
-    fn what(&self) -> Setting {
-        match self.side {
-            Side::Send => Setting::SendBuffer,
-            Side::Receive => Setting::ReceiveBuffer,
         }
     }
 

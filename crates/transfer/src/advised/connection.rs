@@ -17,7 +17,6 @@ use super::limited::Sent;
 use super::orders::{Orders, in_mbps, is_nocc};
 use super::record::{Event, EventLog, Setting};
 use crate::Direction;
-use crate::buffers::Side;
 
 /// The copy of a data socket that advice is applied to, and what has been changed on it.
 #[derive(Debug)]
@@ -49,8 +48,8 @@ impl Connection {
             control: initial.clone(),
             initial,
             pacing: None,
-            send: Buffer::of(Side::Send),
-            receive: Buffer::of(Side::Receive),
+            send: Buffer::of(Direction::Send),
+            receive: Buffer::of(Direction::Receive),
         })
     }
 

@@ -164,7 +164,7 @@ impl TransferWatcher for Follower {
         self.shared.moved.store(moved, Ordering::Relaxed);
         let mut state = self.shared.state.lock();
         self.shared.measure(&mut state);
-        if let Some(rate) = state.observer.observed().rate {
+        if let Some(rate) = state.observer.observed.rate {
             let memory = &self.shared.follow.advisor.memory;
             memory.keep(self.shared.peer.ip(), rate, Instant::now());
         }
@@ -267,7 +267,7 @@ impl FollowedTransfer {
         let (Some(orders), Some(connection)) = (&state.orders, &mut state.connection) else {
             return Vec::new();
         };
-        let (orders, mut events) = orders.within(state.observer.observed(), self.direction);
+        let (orders, mut events) = orders.within(state.observer.observed, self.direction);
         events.extend(connection.follow(&orders, &Permit { peer, granted }));
         events
     }

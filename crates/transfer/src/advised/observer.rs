@@ -19,7 +19,8 @@ const HOSTS: usize = 256;
 /// Measures the rate at which bytes arrive.
 #[derive(Debug)]
 pub(super) struct PathObserver {
-    observed: Observed,
+    /// What has been observed of the path.
+    pub(super) observed: Observed,
     /// When the current interval began, and how many bytes had arrived by then.
     window: Option<(Instant, u64)>,
 }
@@ -63,11 +64,6 @@ impl PathObserver {
             self.observed.rate = Some(rate);
         }
         first || significant
-    }
-
-    /// What has been observed of the path.
-    pub(super) fn observed(&self) -> Observed {
-        self.observed
     }
 }
 
@@ -115,7 +111,7 @@ mod tests {
         assert!(observer.measure(begin, 0, Some(40 * MS)), "the round trip");
         assert!(!observer.measure(begin + 50 * MS, 900_000, Some(40 * MS)));
         assert!(observer.measure(begin + 100 * MS, 1_000_000, Some(40 * MS)));
-        let observed = observer.observed();
+        let observed = observer.observed;
         assert_eq!(
             (observed.rate, observed.round_trip),
             (Some(10_000_000), Some(40 * MS))
@@ -131,7 +127,7 @@ mod tests {
         observer.measure(begin, 0, None);
         assert!(!observer.measure(begin + 100 * MS, 1_400_000, None));
         assert!(observer.measure(begin + 200 * MS, 2_900_000, None));
-        assert_eq!(observer.observed().rate, Some(15_000_000));
+        assert_eq!(observer.observed.rate, Some(15_000_000));
     }
 
     #[test]
@@ -140,7 +136,7 @@ mod tests {
         observer.measure(begin, 0, Some(600 * MS));
         assert!(!observer.measure(begin + 300 * MS, 10_000_000, Some(600 * MS)));
         assert!(!observer.measure(begin + 600 * MS, 60, Some(600 * MS)));
-        assert_eq!(observer.observed().rate, Some(1_000));
+        assert_eq!(observer.observed.rate, Some(1_000));
     }
 
     #[test]

@@ -5,7 +5,6 @@ use fairwind_advice::{Advice, Mode};
 use super::bounds::{self, Observed};
 use super::record::{Event, Setting};
 use crate::Direction;
-use crate::buffers::Side;
 
 /// Largest buffer accepted, bytes.
 const LARGEST_BUFFER: u64 = 1 << 30;
@@ -97,24 +96,17 @@ impl Orders {
             let (advised, to) = (in_mbps(Some(advised)), in_mbps(Some(bounded.to)));
             bound(Setting::Pacing, advised, to, bounded.reason);
         }
-        let (what, side, advised) = match direction {
-            Direction::Send => (Setting::SendBuffer, Side::Send, &mut orders.send_buffer),
-            Direction::Receive => (
-                Setting::ReceiveBuffer,
-                Side::Receive,
-                &mut orders.receive_buffer,
-            ),
+        let advised = match direction {
+            Direction::Send => &mut orders.send_buffer,
+            Direction::Receive => &mut orders.receive_buffer,
         };
         if let Some(bytes) = *advised
-            && let Some(bounded) = bounds::buffer(bytes, side.limits().adapted, observed)
+            && let Some(bounded) =
+                bounds::buffer(bytes, direction.buffer_limits().adapted, observed)
         {
             *advised = Some(bounded.to);
-            bound(
-                what,
-                bytes.to_string(),
-                bounded.to.to_string(),
-                bounded.reason,
-            );
+            let (what, to) = (Setting::buffer(direction), bounded.to.to_string());
+            bound(what, bytes.to_string(), to, bounded.reason);
         }
         (orders, events)
     }

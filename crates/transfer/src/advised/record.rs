@@ -2,17 +2,16 @@
 //! could not be done.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::Write;
 use std::net::SocketAddr;
-use std::path::Path;
 
 use fairwind_advice::Mode;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use crate::RateLimitedLog;
+use crate::{Direction, RateLimitedLog};
 
 /// One event of an advised transfer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -163,6 +162,16 @@ pub enum Setting {
     Pacing,
 }
 
+impl Setting {
+    /// The buffer for the bytes that go this way.
+    pub(super) fn buffer(direction: Direction) -> Self {
+        match direction {
+            Direction::Send => Self::SendBuffer,
+            Direction::Receive => Self::ReceiveBuffer,
+        }
+    }
+}
+
 /// Its name in logs and reports.
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -185,15 +194,6 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Writes records to the log, and appends them to the file.
-    ///
-    /// # Errors
-    /// If the file cannot be opened for appending.
-    pub fn with_file(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self::in_file(file))
-    }
-
     /// Writes records to the log and to this file, which is open for appending.
     pub fn in_file(file: File) -> Self {
         Self {
@@ -246,8 +246,15 @@ mod tests {
                 reason: "because".into(),
             },
         };
-        Journal::with_file(&path).unwrap().write(&record);
-        Journal::with_file(&path).unwrap().write(&record);
+        let append = || {
+            File::options()
+                .create(true)
+                .append(true)
+                .open(&path)
+                .unwrap()
+        };
+        Journal::in_file(append()).write(&record);
+        Journal::in_file(append()).write(&record);
         let line = concat!(
             r#"{"time":"2026-03-02T14:00:00Z","local":"192.0.2.1:20","peer":"192.0.2.7:40000","#,
             r#""seconds":1.5,"bytes":1000,"event":"change","what":"congestion_control","#,

@@ -13,12 +13,11 @@ use std::time::{Duration, Instant};
 use fairwind_kernel::TcpInfo;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use socket2::{Domain, Protocol, Socket, Type};
 
 use super::message::{LINE_LIMIT, Line, Lines, trimmed};
 use super::rate::Rate;
 use super::token::Token;
-use crate::{RateLimitedLog, Transfer};
+use crate::{RateLimitedLog, SocketPlan, Transfer};
 
 static TURNED_AWAY: RateLimitedLog = RateLimitedLog::new();
 
@@ -258,11 +257,7 @@ fn connect(
             deadline.min(Instant::now() + PEER_CHECK_INTERVAL),
         )?;
     }
-    let socket = Socket::new(
-        Domain::for_address(transfer.peer),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let socket = SocketPlan::default().socket(transfer.peer)?;
     socket.bind(&SocketAddr::new(transfer.local.ip(), 0).into())?;
     socket.set_nonblocking(true)?;
     match socket.connect(&transfer.peer.into()) {

@@ -75,11 +75,13 @@ pub(super) struct Estimator {
     /// Samples: a time, and the bytes that had arrived by then. The last two round trips, and one before
     /// them.
     arrivals: VecDeque<(Duration, u64)>,
-    round_trip: Option<Duration>,
+    /// Smoothed, once there is one.
+    pub(super) round_trip: Option<Duration>,
     /// Predicted products within [`Settings::hold`], only those that no later one exceeds: the first is
     /// the largest.
     products: VecDeque<(Duration, u64)>,
-    buffer: u64,
+    /// The size that the buffer should have now, bytes.
+    pub(super) buffer: u64,
     changed: Duration,
 }
 
@@ -98,16 +100,6 @@ impl Estimator {
             buffer,
             changed: Duration::ZERO,
         }
-    }
-
-    /// The size that the buffer should have now, bytes.
-    pub(super) fn buffer(&self) -> u64 {
-        self.buffer
-    }
-
-    /// The smoothed round-trip time, once there is one.
-    pub(super) fn round_trip(&self) -> Option<Duration> {
-        self.round_trip
     }
 
     /// Takes the echo of a message that was sent at `sent`; returns its round-trip time. None if no
@@ -232,10 +224,10 @@ mod tests {
     fn the_round_trip_is_smoothed_as_tcps_is() {
         let mut estimator = estimator(65_536);
         assert_eq!(estimator.echoed(ms(150), ms(50)), Some(ms(100)));
-        assert_eq!(estimator.round_trip(), Some(ms(100)));
+        assert_eq!(estimator.round_trip, Some(ms(100)));
         // (7 x 100 + 180) / 8
         assert_eq!(estimator.echoed(ms(240), ms(60)), Some(ms(180)));
-        assert_eq!(estimator.round_trip(), Some(ms(110)));
+        assert_eq!(estimator.round_trip, Some(ms(110)));
     }
 
     #[test]
@@ -252,7 +244,7 @@ mod tests {
         assert_eq!(estimator.echoed(ms(100), ms(101)), None);
         assert_eq!(estimator.echoed(ms(40_000), ms(0)), None);
         assert_eq!(estimator.echoed(ms(40_000), Duration::MAX), None);
-        assert_eq!(estimator.round_trip(), None);
+        assert_eq!(estimator.round_trip, None);
     }
 
     /// 95 Mbit/s, 100 ms: 1,187,500 bytes (section 5.1: about 1.2 MB).
@@ -292,13 +284,13 @@ mod tests {
             estimator.arrived(ms(5 * step), total);
             estimator.resize(ms(5 * step));
             if step % 20 == 0 {
-                assert!(estimator.buffer() >= burst, "{burst} bytes come next");
+                assert!(estimator.buffer >= burst, "{burst} bytes come next");
             }
         }
         // The sixth burst was 32 x 14,480 bytes, and a round trip that ends with it contains no other. As
         // it was twice the fifth, the seventh is predicted to be twice as large: the buffer is twice
         // that.
-        assert_eq!(estimator.buffer(), 1_853_440);
+        assert_eq!(estimator.buffer, 1_853_440);
     }
 
     #[test]
@@ -323,7 +315,7 @@ mod tests {
         let mut estimator = estimator(65_536);
         estimator.raise(300_000);
         estimator.raise(200_000);
-        assert_eq!(estimator.buffer(), 300_000);
+        assert_eq!(estimator.buffer, 300_000);
     }
 
     #[test]
@@ -370,7 +362,7 @@ mod tests {
             estimator.arrived(ms(100 * n), 0);
             estimator.resize(ms(100 * n));
         }
-        assert_eq!(estimator.buffer(), 65_536);
+        assert_eq!(estimator.buffer, 65_536);
         let mut estimator = self::estimator(65_536);
         estimator.echoed(ms(100), ms(0));
         estimator.arrived(ms(100), u64::MAX);

@@ -49,8 +49,8 @@ pub struct Record {
     pub paired: Option<Duration>,
     /// New sizes in chronological order: the first thousand, and the last one.
     pub resizes: Vec<Resize>,
-    /// The receiver's estimates, one per round trip, and when they were made.
-    pub estimates: Vec<(Duration, Estimate)>,
+    /// The receiver's last estimate, and when it was made.
+    pub estimate: Option<(Duration, Estimate)>,
     /// Messages that the receiver sent, or that the sender echoed.
     pub messages: u64,
     /// Echoes that came back to the receiver.
@@ -71,9 +71,6 @@ pub type SharedRecord = Arc<Mutex<Record>>;
 
 /// Most sizes kept.
 const RESIZES: usize = 1_000;
-
-/// Most estimates kept: more than an hour's at ten a second.
-const ESTIMATES: usize = 40_000;
 
 impl Record {
     /// Records a new size.
@@ -107,11 +104,10 @@ impl Record {
     /// Records an estimate of the path, at most one per round trip.
     pub fn estimated(&mut self, now: Duration, estimate: Estimate) {
         let due = self
-            .estimates
-            .last()
-            .is_none_or(|(at, _)| now >= *at + estimate.round_trip);
-        if due && self.estimates.len() < ESTIMATES {
-            self.estimates.push((now, estimate));
+            .estimate
+            .is_none_or(|(at, _)| now >= at + estimate.round_trip);
+        if due {
+            self.estimate = Some((now, estimate));
         }
     }
 

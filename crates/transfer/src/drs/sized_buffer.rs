@@ -6,16 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fairwind_kernel::TcpInfo;
+use fairwind_kernel::sockopt::set_window_clamp;
 
 use super::budget::Share;
 use super::estimator::Settings;
-use crate::buffers::{self, Granted, Side};
+use crate::Direction;
+use crate::buffers::{self, Granted};
 
 /// A buffer, from the moment that right-sizing takes it over from the kernel.
 #[derive(Debug)]
 pub(super) struct SizedBuffer {
     socket: OwnedFd,
-    side: Side,
+    pub(super) side: Direction,
     /// The size last set; none before the first.
     bytes: Option<u64>,
     /// Left to autotuning, which may reach more than programs may set.
@@ -30,7 +32,7 @@ static LIMIT_REPORTED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::ne
 
 impl SizedBuffer {
     /// The buffer at `side` of `socket`, within `share`.
-    pub(super) fn new(socket: OwnedFd, side: Side, share: Share) -> Self {
+    pub(super) fn new(socket: OwnedFd, side: Direction, share: Share) -> Self {
         Self {
             share,
             socket,
@@ -81,9 +83,9 @@ impl SizedBuffer {
             return Ok((bytes, None));
         }
         let shrinks = self.bytes.is_some_and(|old| bytes < old);
-        if shrinks && self.side == Side::Receive {
+        if shrinks && self.side == Direction::Receive {
             self.shrinking = Some((now, bytes));
-            buffers::clamp_window(&self.socket, clamped(bytes))?;
+            set_window_clamp(&self.socket, clamped(bytes))?;
             return Ok((bytes, None));
         }
         self.shrinking = None;
@@ -97,8 +99,8 @@ impl SizedBuffer {
         }
         TcpInfo::of(&self.socket).map_or(0, |info| {
             2 * match self.side {
-                Side::Send => info.tcpi_bytes_acked,
-                Side::Receive => info.tcpi_bytes_received,
+                Direction::Send => info.tcpi_bytes_acked,
+                Direction::Receive => info.tcpi_bytes_received,
             }
         })
     }
@@ -135,7 +137,7 @@ impl SizedBuffer {
         let offered = TcpInfo::of(&self.socket).map_or(0, |info| info.tcpi_rcv_wnd);
         let narrow = u64::from(offered) <= bytes + bytes / 8 && unread <= bytes / 2;
         if now < since + 2 * round_trip || !narrow {
-            return buffers::clamp_window(&self.socket, clamped(bytes));
+            return set_window_clamp(&self.socket, clamped(bytes));
         }
         self.shrinking = None;
         self.set(bytes).map(drop)
@@ -164,15 +166,15 @@ fn clamped(bytes: u64) -> u32 {
     bytes.min(1 << 30) as u32
 }
 
-fn limit(side: Side, wanted: u64, size: u64) -> String {
-    let sysctl = side.sysctl();
+fn limit(side: Direction, wanted: u64, size: u64) -> String {
+    let sysctl = side.buffer_sysctl();
     format!(
         "this machine cuts {side} buffers at {size} bytes where the path wants {wanted}; sysctl -w {sysctl}={wanted} lifts that"
     )
 }
 
-fn left(side: Side, wanted: u64) -> String {
-    let sysctl = side.sysctl();
+fn left(side: Direction, wanted: u64) -> String {
+    let sysctl = side.buffer_sysctl();
     format!(
         "programs may not set {side} buffers of the {wanted} bytes that the path wants, so the kernel sizes them; sysctl -w {sysctl}={wanted} lifts that"
     )
@@ -205,12 +207,12 @@ mod tests {
     #[test]
     fn limits_are_told_with_the_sysctl_that_lifts_them() {
         assert_eq!(
-            limit(Side::Send, 2_375_000, 212_992),
+            limit(Direction::Send, 2_375_000, 212_992),
             "this machine cuts send buffers at 212992 bytes where the path wants 2375000; \
              sysctl -w net.core.wmem_max=2375000 lifts that"
         );
         assert_eq!(
-            left(Side::Receive, 2_375_000),
+            left(Direction::Receive, 2_375_000),
             "programs may not set receive buffers of the 2375000 bytes that the path wants, \
              so the kernel sizes them; sysctl -w net.core.rmem_max=2375000 lifts that"
         );
@@ -227,8 +229,9 @@ mod tests {
     #[test]
     fn the_first_size_is_not_smaller_than_the_kernels() {
         let (socket, _far) = pair();
-        let before = buffers::size(&socket, Side::Send).unwrap();
-        let mut sized = SizedBuffer::new(OwnedFd::from(socket), Side::Send, Share::unlimited());
+        let before = buffers::size(&socket, Direction::Send).unwrap();
+        let mut sized =
+            SizedBuffer::new(OwnedFd::from(socket), Direction::Send, Share::unlimited());
         assert_eq!(sized.ask(ms(0), 4_096).unwrap(), (before, None));
         assert_eq!(sized.ask(ms(1), 100_000).unwrap(), (100_000, None));
     }
@@ -240,7 +243,7 @@ mod tests {
         let (socket, far) = pair();
         let mut sized = SizedBuffer::new(
             socket.try_clone().unwrap().into(),
-            Side::Receive,
+            Direction::Receive,
             Share::unlimited(),
         );
         sized.ask(ms(0), 400_000).unwrap();

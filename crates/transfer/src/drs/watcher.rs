@@ -20,7 +20,6 @@ use super::message::{Line, Sbuf, trimmed};
 use super::record::{Record, Resize, SharedRecord};
 use super::sized_buffer::{SizedBuffer, bounded};
 use super::token::Token;
-use crate::buffers::Side;
 use crate::{Direction, Transfer, TransferWatcher};
 
 /// Smallest buffer, in packets.
@@ -53,7 +52,6 @@ struct Shared {
 pub struct RightSizing {
     transfer: Option<Transfer>,
     token: Token,
-    settings: Settings,
     share: Option<Share>,
     shared: Option<Arc<Shared>>,
     record: SharedRecord,
@@ -63,17 +61,10 @@ pub struct RightSizing {
 impl RightSizing {
     /// For a transfer whose data connection is open. The channel is the connection that presents `token`;
     /// the buffer grows within `share`; what is done is recorded in `record`.
-    pub fn new(
-        transfer: &Transfer,
-        token: Token,
-        settings: Settings,
-        share: Share,
-        record: SharedRecord,
-    ) -> Self {
+    pub fn new(transfer: &Transfer, token: Token, share: Share, record: SharedRecord) -> Self {
         Self {
             transfer: Some(transfer.clone()),
             token,
-            settings,
             share: Some(share),
             shared: None,
             record,
@@ -95,7 +86,7 @@ impl RightSizing {
             record.begin = Timestamp::now();
             record.direction = Some(transfer.direction);
         }
-        let mut settings = self.settings;
+        let mut settings = Settings::default();
         // A buffer of only a few packets would make the connection stop and go.
         let packet = TcpInfo::of(socket).map_or(0, |info| info.tcpi_advmss);
         settings.floor = settings.floor.max(PACKETS * u64::from(packet));
@@ -176,10 +167,10 @@ impl Work {
         drop(transfer);
         let ended = opened.and_then(|channel| {
             self.record().paired = Some(self.begin.elapsed());
-            match direction {
-                Direction::Receive => self.receive(channel, share),
-                Direction::Send => self.send(channel, share),
-            }
+            self.serve(
+                channel,
+                SizedBuffer::new(self.socket.try_clone()?, direction, share),
+            )
         });
         self.record().pass_time(self.begin.elapsed());
         match ended {
@@ -194,27 +185,21 @@ impl Work {
         self.shared.record.lock()
     }
 
-    fn side(&self, side: Side, share: Share) -> Result<SizedBuffer, ChannelError> {
-        Ok(SizedBuffer::new(self.socket.try_clone()?, side, share))
-    }
-
-    /// The receiver of the file: estimates, sizes its buffer, asks the sender for the same.
-    fn receive(&self, mut channel: Channel, share: Share) -> Result<(), ChannelError> {
-        let mut sized = self.side(Side::Receive, share)?;
-        let mut estimator = Estimator::new(self.settings, sized.size()?);
-        let ended = self.estimate(&mut channel, &mut sized, &mut estimator);
+    /// Sizes the buffer until the channel or the transfer ends.
+    fn serve(&self, mut channel: Channel, mut sized: SizedBuffer) -> Result<(), ChannelError> {
+        let ended = match sized.side {
+            Direction::Receive => self.estimate(&mut channel, &mut sized),
+            Direction::Send => self.follow(&mut channel, &mut sized),
+        };
         if !matches!(ended, Err(ChannelError::Over)) {
             sized.give_back()?;
         }
         ended
     }
 
-    fn estimate(
-        &self,
-        channel: &mut Channel,
-        sized: &mut SizedBuffer,
-        estimator: &mut Estimator,
-    ) -> Result<(), ChannelError> {
+    /// The receiver of the file: estimates, sizes its buffer, asks the sender for the same.
+    fn estimate(&self, channel: &mut Channel, sized: &mut SizedBuffer) -> Result<(), ChannelError> {
+        let mut estimator = Estimator::new(self.settings, sized.size()?);
         let mut arrivals = Arrivals::default();
         let mut taken_over = false;
         let mut message_due = Duration::ZERO;
@@ -233,23 +218,23 @@ impl Work {
                 changed = estimator.resize(now).is_some() || !taken_over;
                 if changed {
                     taken_over = true;
-                    self.resize(sized, now, estimator.buffer(), Some(estimate))?;
+                    self.resize(sized, now, estimator.buffer, Some(estimate))?;
                 }
                 sized.settle(now, estimate.round_trip)?;
             }
             if (changed || now >= message_due) && channel.is_idle() {
                 let sbuf = Sbuf {
                     timestamp: self.wall + self.begin.elapsed(),
-                    buffer_size: estimator.buffer(),
+                    buffer_size: estimator.buffer,
                 };
                 channel.send(format!("{sbuf}\r\n").as_bytes())?;
                 self.record().messages += 1;
-                message_due = now + pause(estimator, MESSAGES, SHORTEST_PAUSE, LONGEST_PAUSE);
+                message_due = now + pause(&estimator, MESSAGES, SHORTEST_PAUSE, LONGEST_PAUSE);
             }
-            let tick = pause(estimator, ESTIMATES, SHORTEST_TICK, LONGEST_TICK);
+            let tick = pause(&estimator, ESTIMATES, SHORTEST_TICK, LONGEST_TICK);
             let lines = channel.lines(&self.shared.wake, Instant::now() + tick)?;
             for line in lines {
-                self.echo_came(channel, estimator, &line)?;
+                self.echo_came(channel, &mut estimator, &line)?;
             }
         }
     }
@@ -275,15 +260,6 @@ impl Work {
     }
 
     /// The sender of the file: follows the receiver's requests, and echoes them.
-    fn send(&self, mut channel: Channel, share: Share) -> Result<(), ChannelError> {
-        let mut sized = self.side(Side::Send, share)?;
-        let ended = self.follow(&mut channel, &mut sized);
-        if !matches!(ended, Err(ChannelError::Over)) {
-            sized.give_back()?;
-        }
-        ended
-    }
-
     fn follow(&self, channel: &mut Channel, sized: &mut SizedBuffer) -> Result<(), ChannelError> {
         let (mut asked, mut given) = (None, 0);
         loop {
@@ -362,7 +338,7 @@ impl Arrivals {
 /// A fraction of the round-trip time, within bounds.
 fn pause(estimator: &Estimator, parts: u32, shortest: Duration, longest: Duration) -> Duration {
     estimator
-        .round_trip()
+        .round_trip
         .map_or(shortest, |time| time / parts)
         .clamp(shortest, longest)
 }

@@ -1,13 +1,15 @@
-//! Advice in the client.
+//! Advice for the data connections of client and server, followed by [`fairwind_transfer::advised`].
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fairwind_transfer::advised::{Event, Follow, FollowedTransfer, Record};
+use fairwind_transfer::advised::{Advisor, Event, Follow, FollowedTransfer, Journal, Record};
 use fairwind_transfer::{Transfer, TransferWatcher};
 
-use crate::client::{Change, Extension, ExtensionReport, Features, SessionExtension};
+use crate::client::{Change, ExtensionReport};
 use crate::extension::TransferExtension;
+use crate::{client, server};
 
 /// How long the end of a session waits until the last result has been reported to the advisor.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -23,22 +25,22 @@ impl AdvisedClient {
     }
 }
 
-impl Extension for AdvisedClient {
-    fn open(&self, _: &Features) -> Option<Box<dyn SessionExtension>> {
-        Some(Box::new(Session {
+impl client::Extension for AdvisedClient {
+    fn open(&self, _: &client::Features) -> Option<Box<dyn client::SessionExtension>> {
+        Some(Box::new(ClientSession {
             follow: Arc::clone(&self.0),
             last: None,
         }))
     }
 }
 
-struct Session {
+struct ClientSession {
     follow: Arc<Follow>,
     /// The previous transfer.
     last: Option<Arc<FollowedTransfer>>,
 }
 
-impl TransferExtension for Session {
+impl TransferExtension for ClientSession {
     fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
         let follower = self.follow.watch(transfer);
         self.last = Some(follower.transfer());
@@ -46,7 +48,7 @@ impl TransferExtension for Session {
     }
 }
 
-impl SessionExtension for Session {
+impl client::SessionExtension for ClientSession {
     fn report(&mut self) -> ExtensionReport {
         let mut report = ExtensionReport::default();
         for record in self.last.iter().flat_map(|last| last.records()) {
@@ -56,7 +58,7 @@ impl SessionExtension for Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for ClientSession {
     fn drop(&mut self) {
         if let Some(last) = &self.last {
             last.wait_until_reported(Instant::now() + REPORT_TIMEOUT);
@@ -88,3 +90,39 @@ fn add(report: &mut ExtensionReport, record: Record) {
             .push(format!("no advice, the kernel's defaults hold: {reason}")),
     }
 }
+
+/// Follows an advisor in all transfers of a server.
+#[derive(Debug, Clone)]
+pub struct AdvisedServer(Arc<Follow>);
+
+impl AdvisedServer {
+    /// Follows this advisor as the configuration says.
+    ///
+    /// # Errors
+    /// If the log of advice cannot be opened.
+    pub fn new(advisor: Arc<Advisor>, config: &server::Config) -> io::Result<Self> {
+        let journal = match &config.advice_log {
+            Some(path) => Journal::in_file(config.log_opener.open(path)?),
+            None => Journal::default(),
+        };
+        Ok(Self(Arc::new(Follow {
+            advisor,
+            allow_nocc: config.allow_nocc.clone(),
+            journal,
+        })))
+    }
+}
+
+impl server::Extension for AdvisedServer {
+    fn open(&self, _: &server::PeerFacts) -> Box<dyn server::SessionExtension> {
+        Box::new(self.clone())
+    }
+}
+
+impl TransferExtension for AdvisedServer {
+    fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
+        Some(Box::new(self.0.watch(transfer)))
+    }
+}
+
+impl server::SessionExtension for AdvisedServer {}

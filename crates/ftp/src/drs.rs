@@ -1,0 +1,274 @@
+//! Dynamic right-sizing over FTP: how client and server agree on it. Their buffers are then sized by
+//! [`fairwind_transfer::drs`].
+//!
+//! It is negotiated on the control connection: a server lists `DRS` in its reply to FEAT, and a client
+//! sends `OPTS DRS <token>`, to both servers if the transfer is between two.
+
+use std::collections::BTreeMap;
+
+use fairwind_transfer::drs::{
+    Budget, Caps, Record, Resize, RightSizing, Settings, Share, SharedRecord, Token,
+};
+use fairwind_transfer::{Direction, SocketPlan, Transfer, TransferWatcher};
+
+use crate::client::{Change, ClientError, ExtensionReport};
+use crate::extension::TransferExtension;
+use crate::protocol::Reply;
+use crate::{client, server};
+
+/// Its name in FEAT and OPTS.
+const NAME: &str = "DRS";
+
+/// Right-sizing with servers that support it.
+#[derive(Debug, Clone, Copy)]
+pub struct RightSizingClient;
+
+impl client::Extension for RightSizingClient {
+    fn open(&self, features: &client::Features) -> Option<Box<dyn client::SessionExtension>> {
+        features.has(NAME).then(|| {
+            Box::new(ClientSession {
+                negotiation: Negotiation::Due,
+                record: SharedRecord::default(),
+            }) as Box<dyn client::SessionExtension>
+        })
+    }
+
+    /// Both servers get the same token, by which they recognise each other.
+    fn third_party(
+        &self,
+        source: &mut dyn client::ControlConnection,
+        destination: &mut dyn client::ControlConnection,
+    ) -> Result<(), ClientError> {
+        if !source.features().has(NAME) || !destination.features().has(NAME) {
+            return Ok(());
+        }
+        let Ok(token) = Token::random() else {
+            return Ok(());
+        };
+        let (sends, receives) = client::at_once(|| arm(source, token), || arm(destination, token));
+        match (sends?, receives?) {
+            (true, false) => drop(source.ask(&format!("OPTS {NAME} OFF"))?),
+            (false, true) => drop(destination.ask(&format!("OPTS {NAME} OFF"))?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn arm(control: &mut dyn client::ControlConnection, token: Token) -> Result<bool, ClientError> {
+    let reply = control.ask(&format!("OPTS {NAME} {token}"))?;
+    if reply.code != 200 {
+        tracing::info!("{}: no right-sizing: {reply}", control.peer());
+    }
+    Ok(reply.code == 200)
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Negotiation {
+    Due,
+    Done(Token),
+    /// The server refuses it.
+    Refused,
+}
+
+struct ClientSession {
+    negotiation: Negotiation,
+    /// The record of the last transfer.
+    record: SharedRecord,
+}
+
+impl ClientSession {
+    fn token(&self) -> Option<Token> {
+        match self.negotiation {
+            Negotiation::Done(token) => Some(token),
+            Negotiation::Due | Negotiation::Refused => None,
+        }
+    }
+}
+
+impl TransferExtension for ClientSession {
+    fn plan(&mut self, plan: &mut SocketPlan) {
+        if self.token().is_some() {
+            plan.window_scale_for = Some(Settings::default().ceiling as u32);
+        }
+    }
+
+    fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
+        let token = self.token()?;
+        self.record = SharedRecord::default();
+        Some(Box::new(RightSizing::new(
+            transfer,
+            token,
+            Share::unlimited(),
+            self.record.clone(),
+        )))
+    }
+}
+
+impl client::SessionExtension for ClientSession {
+    fn prepare(&mut self, control: &mut dyn client::ControlConnection) -> Result<(), ClientError> {
+        if matches!(self.negotiation, Negotiation::Due) {
+            self.negotiation = match Token::random() {
+                Ok(token) if arm(control, token)? => Negotiation::Done(token),
+                _ => Negotiation::Refused,
+            };
+        }
+        Ok(())
+    }
+
+    fn report(&mut self) -> ExtensionReport {
+        report(&self.record.lock())
+    }
+}
+
+fn report(record: &Record) -> ExtensionReport {
+    let mut figures = BTreeMap::new();
+    let mut figure = |name: &str, value: Option<f64>| {
+        figures.extend(value.map(|value| (format!("drs_{name}"), value)));
+    };
+    if record.direction.is_some() {
+        figure("messages", Some(record.messages as f64));
+        figure("echoes", Some(record.echoes as f64));
+        figure("faults", Some(record.faults as f64));
+        figure("paired_s", record.paired.map(|time| time.as_secs_f64()));
+        figure(
+            "buffer_bytes",
+            record.resizes.last().map(|last| last.bytes as f64),
+        );
+        figure("mean_buffer_bytes", record.mean_buffer());
+        let shortest = record.shortest_round_trip;
+        figure("min_rtt_ms", shortest.map(|time| time.as_secs_f64() * 1e3));
+        let last = record.estimate.map(|(_, estimate)| estimate);
+        figure(
+            "rtt_ms",
+            last.map(|last| last.round_trip.as_secs_f64() * 1e3),
+        );
+        figure("bandwidth_mbps", last.map(|last| last.bandwidth_bps / 1e6));
+    }
+    ExtensionReport {
+        changes: changes(record),
+        figures,
+        notes: record.notes.clone(),
+    }
+}
+
+fn changes(record: &Record) -> Vec<Change> {
+    let side = record.direction.unwrap_or(Direction::Receive);
+    let mut before = None;
+    let change = |resize: &Resize| Change {
+        time: record.begin.checked_add(resize.time).ok(),
+        seconds: resize.time.as_secs_f64(),
+        what: format!("{side} buffer"),
+        from: before.replace(resize.bytes).map(|bytes| bytes.to_string()),
+        to: resize.bytes.to_string(),
+        reason: resize.reason(),
+    };
+    record.resizes.iter().map(change).collect()
+}
+
+/// Right-sizing with clients that ask for it.
+#[derive(Debug, Clone, Default)]
+pub struct RightSizingServer {
+    /// What all buffers together have taken.
+    pub budget: Budget,
+    /// Limits on the budget.
+    pub caps: Caps,
+}
+
+impl server::Extension for RightSizingServer {
+    fn open(&self, facts: &server::PeerFacts) -> Box<dyn server::SessionExtension> {
+        Box::new(ServerSession {
+            server: self.clone(),
+            client: facts.peer.ip().into(),
+            token: None,
+        })
+    }
+}
+
+struct ServerSession {
+    server: RightSizingServer,
+    client: server::Origin,
+    /// What the client gave; none if it has not asked for right-sizing.
+    token: Option<Token>,
+}
+
+impl TransferExtension for ServerSession {
+    fn plan(&mut self, plan: &mut SocketPlan) {
+        if self.token.is_some() {
+            plan.window_scale_for = Some(Settings::default().ceiling as u32);
+        }
+    }
+
+    fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
+        Some(Box::new(RightSizing::new(
+            transfer,
+            self.token?,
+            self.server.budget.share(self.server.caps, self.client),
+            SharedRecord::default(),
+        )))
+    }
+}
+
+impl server::SessionExtension for ServerSession {
+    fn features(&self) -> Vec<String> {
+        vec![NAME.into()]
+    }
+
+    fn opts(&mut self, name: &str, arguments: &str) -> Option<Reply> {
+        if !name.eq_ignore_ascii_case(NAME) {
+            return None;
+        }
+        let off = arguments.eq_ignore_ascii_case("OFF");
+        self.token = arguments.parse().ok();
+        Some(match (self.token, off) {
+            (Some(_), _) => Reply::new(200, "Data connections will be right-sized"),
+            (None, true) => Reply::new(200, "Data connections will not be right-sized"),
+            (None, false) => Reply::new(501, "OPTS DRS takes 32 hexadecimal digits, or OFF"),
+        })
+    }
+
+    fn reset(&mut self) {
+        self.token = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::{Extension, PeerFacts, SessionExtension};
+
+    fn session() -> Box<dyn SessionExtension> {
+        let address = "127.0.0.1:21".parse().unwrap();
+        RightSizingServer::default().open(&PeerFacts {
+            local: address,
+            peer: address,
+        })
+    }
+
+    #[test]
+    fn a_client_arms_it_with_a_token_and_disarms_it() {
+        let mut session = session();
+        let mut code = |text: &str| session.opts("drs", text).unwrap().code;
+        assert_eq!(code("00112233445566778899aabbccddeeff"), 200);
+        assert_eq!(code("off"), 200);
+        for wrong in ["", "on", "0011", "00112233445566778899aabbccddeeff 1"] {
+            assert_eq!(code(wrong), 501, "{wrong}");
+        }
+        assert_eq!(session.opts("MLST", "size;"), None);
+    }
+
+    #[test]
+    fn only_armed_sessions_prepare_windows_that_grow() {
+        let mut session = session();
+        let mut plan = SocketPlan::default();
+        session.plan(&mut plan);
+        assert_eq!(plan.window_scale_for, None);
+        session.opts("DRS", "00112233445566778899aabbccddeeff");
+        session.plan(&mut plan);
+        assert_eq!(plan.window_scale_for, Some(33_554_432));
+        session.reset();
+        plan = SocketPlan::default();
+        session.plan(&mut plan);
+        assert_eq!(plan.window_scale_for, None);
+    }
+}
