@@ -17,7 +17,7 @@ pub struct Span {
 }
 
 /// A value and where it was written.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Located<T> {
     /// The value.
     pub value: T,

@@ -115,37 +115,28 @@ impl ExperimentFile {
         folder: &Path,
         findings: &mut Findings,
     ) -> Option<ExperimentFile> {
-        let mut fields = Fields::new("file", table, Span::default());
-        let title = fields.optional(findings, "title", decode::text);
-        let duration = fields.required(findings, "duration", "\"60s\"", decode::positive_duration);
-        let warmup = fields.get_or(findings, "warmup", Duration::ZERO, |node, findings| {
-            warmup(node, duration, findings)
-        });
-        let seeds = fields.get_or(findings, "seeds", vec![1], seeds);
-        let stack = fields.get_or(findings, "stack", Stack::Linux, choice(Stack::WORDS));
+        let mut fields = Fields::new("file", table, Span::default(), findings);
+        let title = fields.optional("title", decode::text);
+        let duration = fields.required("duration", "\"60s\"", decode::positive_duration);
+        let warmup = |node: &Node, findings: &mut Findings| warmup(node, duration, findings);
+        let warmup = fields.get_or("warmup", Duration::ZERO, warmup);
+        let seeds = fields.get_or("seeds", vec![1], seeds);
+        let stack = fields.get_or("stack", Stack::Linux, choice(Stack::WORDS));
         let accounting = choice(link::ACCOUNTING);
-        let accounting = fields.get_or(findings, "accounting", Accounting::Ip, accounting);
-        let mss = fields.get_or(findings, "mss", DEFAULT_MSS, flow::segment_payload());
-        let hz = fields.get_or(findings, "hz", DEFAULT_HZ, hz);
-        let tcp_rmem = fields.get_or(findings, "tcp_rmem", DEFAULT_RMEM, three_sizes);
-        let tcp_wmem = fields.get_or(findings, "tcp_wmem", DEFAULT_WMEM, three_sizes);
+        let accounting = fields.get_or("accounting", Accounting::Ip, accounting);
+        let mss = fields.get_or("mss", DEFAULT_MSS, flow::segment_payload());
+        let hz = fields.get_or("hz", DEFAULT_HZ, hz);
+        let tcp_rmem = fields.get_or("tcp_rmem", DEFAULT_RMEM, three_sizes);
+        let tcp_wmem = fields.get_or("tcp_wmem", DEFAULT_WMEM, three_sizes);
         let time_scale = decode::number(TIME_SCALE_RANGE.0, TIME_SCALE_RANGE.1);
-        let time_scale = fields.get_or(findings, "time_scale", 1.0, time_scale);
-        let record = fields.get_or(findings, "record", Record::default(), Record::read);
+        let time_scale = fields.get_or("time_scale", 1.0, time_scale);
         let recordings = Recordings { folder, time_scale };
-        let link = fields.tables(findings, "link", |node, _, findings| {
-            Link::read(node, accounting, recordings, findings)
-        });
-        let flow = fields.tables(findings, "flow", |node, position, findings| {
-            Flow::read(node, position, stack, mss, findings)
-        });
-        fields.finish(findings);
-        Some(ExperimentFile {
+        let file = ExperimentFile {
             title: title.unwrap_or_else(|| {
                 let stem = Path::new(name).file_stem();
                 stem.map_or(name.to_owned(), |stem| stem.to_string_lossy().into_owned())
             }),
-            duration: duration?,
+            duration,
             warmup,
             seeds,
             stack,
@@ -155,11 +146,16 @@ impl ExperimentFile {
             tcp_rmem,
             tcp_wmem,
             time_scale,
-            record,
+            record: fields.get_or("record", Record::default(), Record::read),
             // With a link or flow missing, the others cannot be checked against each other.
-            link: link?,
-            flow: flow?,
-        })
+            link: fields.tables("link", |node, _, findings| {
+                Link::read(node, accounting, recordings, findings)
+            }),
+            flow: fields.tables("flow", |node, position, findings| {
+                Flow::read(node, position, stack, mss, findings)
+            }),
+        };
+        fields.finish(file)
     }
 
     /// Whether a bandwidth, delay or loss follows a recording.
@@ -200,10 +196,10 @@ pub fn read(
     Some((file, topology))
 }
 
-/// A warm-up, which is shorter than the run.
-fn warmup(node: &Node, run: Option<Duration>, findings: &mut Findings) -> Option<Duration> {
+/// A warm-up, which is shorter than the run; that is 0 if it is not known.
+fn warmup(node: &Node, run: Duration, findings: &mut Findings) -> Option<Duration> {
     let warmup = decode::duration(node, findings)?;
-    if let Some(run) = run.filter(|run| warmup >= *run) {
+    if run > Duration::ZERO && warmup >= run {
         let message = format!("a warm-up of {warmup} in a run of {run} leaves nothing");
         let help = "write a warm-up shorter than the duration";
         return findings.refuse(node.span, message, help);

@@ -227,9 +227,9 @@ impl Paper {
 }
 
 fn papers(table: &Table, findings: &mut Findings) -> Option<Vec<Paper>> {
-    let mut fields = Fields::new("index", table, Span::default());
+    let mut fields = Fields::new("index", table, Span::default(), findings);
     let papers = fields.node("paper");
-    fields.finish(findings);
+    fields.finish(());
     let Some(papers) = papers else {
         findings.add(
             Span::default(),
@@ -246,21 +246,20 @@ fn papers(table: &Table, findings: &mut Findings) -> Option<Vec<Paper>> {
 
 fn paper(node: &Node, findings: &mut Findings) -> Option<Paper> {
     let table = decode::table(node, findings, "[[paper]]")?;
-    let mut fields = Fields::new("paper", table, node.span);
-    let name = fields.required(findings, "name", "\"enable\"", decode::text);
-    let title = fields.required(findings, "title", "\"…\"", decode::text);
-    let tables = fields.optional(findings, "tables", numbers);
-    let figures = fields.optional(findings, "figures", numbers);
+    let mut fields = Fields::new("paper", table, node.span, findings);
+    let name = fields.required("name", "\"enable\"", decode::text);
+    let title = fields.required("title", "\"…\"", decode::text);
+    let tables = fields.optional("tables", numbers);
+    let figures = fields.optional("figures", numbers);
     let rows = fields.node("row");
-    fields.finish(findings);
-    let name = name?;
+    fields.finish(())?;
     let rows = match rows {
         Some(rows) => decode::list(rows, findings, "[[paper.row]]")?,
         None => &[],
     };
     let rows: Vec<Option<Row>> = rows.iter().map(|item| row(item, &name, findings)).collect();
     Some(Paper {
-        title: title?,
+        title,
         tables: tables.unwrap_or_default(),
         figures: figures.unwrap_or_default(),
         rows: rows.into_iter().collect::<Option<_>>()?,
@@ -270,18 +269,21 @@ fn paper(node: &Node, findings: &mut Findings) -> Option<Paper> {
 
 fn row(node: &Node, paper: &str, findings: &mut Findings) -> Option<Row> {
     let table = decode::table(node, findings, "[[paper.row]]")?;
-    let mut fields = Fields::new("row", table, node.span);
-    let id = fields.required(findings, "id", "\"table-3\"", decode::text);
-    let tables = fields.optional(findings, "tables", numbers);
-    let figures = fields.optional(findings, "figures", numbers);
-    let what = fields.required(findings, "what", "\"Table 3: …\"", decode::text);
-    let found = fields.optional(findings, "found", decode::text);
-    let ours = fields.optional(findings, "ours", decode::text);
-    let differ = fields.optional(findings, "differ", decode::text);
-    let state = fields.required(findings, "state", "\"made\"", decode::choice(State::WORDS));
-    let page = fields.optional(findings, "page", decode::text);
-    let making = making(&mut fields, findings);
-    fields.finish(findings);
+    let mut fields = Fields::new("row", table, node.span, findings);
+    let id = fields.required("id", "\"table-3\"", decode::text);
+    let tables = fields.optional("tables", numbers);
+    let figures = fields.optional("figures", numbers);
+    let what = fields.required("what", "\"Table 3: …\"", decode::text);
+    let found = fields.optional("found", decode::text);
+    let ours = fields.optional("ours", decode::text);
+    let differ = fields.optional("differ", decode::text);
+    let state = |node: &Node, findings: &mut Findings| {
+        decode::choice(State::WORDS)(node, findings).map(Some)
+    };
+    let state = fields.required("state", "\"made\"", state);
+    let page = fields.optional("page", decode::text);
+    let making = making(&mut fields);
+    let complete = fields.finish(());
     let state = state?;
     if state.is_made() != making.is_some() {
         findings.add(
@@ -293,11 +295,12 @@ fn row(node: &Node, paper: &str, findings: &mut Findings) -> Option<Row> {
             },
         );
     }
+    complete?;
     Some(Row {
-        id: format!("{paper}:{}", id?),
+        id: format!("{paper}:{}", id),
         tables: tables.unwrap_or_default(),
         figures: figures.unwrap_or_default(),
-        what: what?,
+        what,
         found: found.unwrap_or_default(),
         ours: ours.unwrap_or_default(),
         differ: differ.unwrap_or_default(),
@@ -307,15 +310,15 @@ fn row(node: &Node, paper: &str, findings: &mut Findings) -> Option<Row> {
     })
 }
 
-fn making(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Making> {
-    let plan = fields.optional(findings, "plan", decode::text);
-    let engines = fields.optional(findings, "engines", |node, findings| {
+fn making(fields: &mut Fields<'_, '_>) -> Option<Making> {
+    let plan = fields.optional("plan", decode::text);
+    let engines = fields.optional("engines", |node, findings| {
         let items = decode::list(node, findings, "[\"sim\"]")?;
         let engine = decode::choice(Engines::WORDS);
         let engines = items.iter().map(|item| engine(item, findings));
         engines.collect::<Option<Vec<_>>>()
     });
-    let mut texts = |name| fields.optional(findings, name, texts).unwrap_or_default();
+    let mut texts = |name| fields.optional(name, texts).unwrap_or_default();
     let (only, sections, plots) = (texts("only"), texts("sections"), texts("plots"));
     Some(Making {
         plan: plan?,

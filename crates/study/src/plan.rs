@@ -318,19 +318,22 @@ pub(crate) fn decoded<T>(
 }
 
 fn plan(table: &Table, text: &str, folder: &Path, findings: &mut Findings) -> Option<Plan> {
-    let mut fields = Fields::new("plan", table, Span::default());
-    let title = fields.required(findings, "title", "\"…\"", decode::text);
+    let mut fields = Fields::new("plan", table, Span::default(), findings);
+    let title = fields.required("title", "\"…\"", decode::text);
     let example = format!("\"{}\"", Study::WORDS[0].0);
-    let study = fields.required(findings, "study", &example, decode::choice(Study::WORDS));
-    let page = fields.optional(findings, "page", decode::text);
-    let engines = fields.required(findings, "engines", "[\"sim\"]", engines);
-    let runs = list(&mut fields, "run", findings);
-    let tables = list(&mut fields, "table", findings);
-    let figures = list(&mut fields, "figure", findings);
-    let quick = fields.optional(findings, "quick", quick);
+    let study = |node: &Node, findings: &mut Findings| {
+        decode::choice(Study::WORDS)(node, findings).map(Some)
+    };
+    let study = fields.required("study", &example, study);
+    let page = fields.optional("page", decode::text);
+    let engines = fields.required("engines", "[\"sim\"]", engines);
+    let runs = list(&mut fields, "run");
+    let tables = list(&mut fields, "table");
+    let figures = list(&mut fields, "figure");
+    let quick = fields.optional("quick", quick);
     // It is for the study.
     fields.node("data");
-    fields.finish(findings);
+    let complete = fields.finish(());
     let study = study?;
     if runs.is_empty() {
         findings.add(
@@ -353,13 +356,14 @@ fn plan(table: &Table, text: &str, folder: &Path, findings: &mut Findings) -> Op
         .filter_map(|node| figure_plan(node, study, &names, findings))
         .collect();
     let name = folder.file_name().unwrap_or_default();
+    complete?;
     Some(Plan {
         name: name.to_string_lossy().into_owned(),
         folder: folder.to_owned(),
-        title: title?,
+        title,
         study,
         page,
-        engines: engines?,
+        engines,
         runs,
         tables,
         figures,
@@ -369,7 +373,7 @@ fn plan(table: &Table, text: &str, folder: &Path, findings: &mut Findings) -> Op
 }
 
 /// The tables of a list, `[[name]]`; none if there is no such list.
-fn list<'a>(fields: &mut Fields<'a>, name: &'static str, findings: &mut Findings) -> &'a [Node] {
+fn list<'a>(fields: &mut Fields<'a, '_>, name: &'static str) -> &'a [Node] {
     match fields.node(name) {
         None => &[],
         Some(Node {
@@ -377,7 +381,7 @@ fn list<'a>(fields: &mut Fields<'a>, name: &'static str, findings: &mut Findings
             ..
         }) => items,
         Some(node) => {
-            findings.add(
+            fields.findings.add(
                 node.span,
                 format!("`{name}` is {}, not a list of tables", node.noun()),
                 format!("write [[{name}]] with two brackets"),
@@ -521,43 +525,34 @@ fn table_plan(
     findings: &mut Findings,
 ) -> Option<TablePlan> {
     let table = decode::table(node, findings, "[[table]]")?;
-    let mut fields = Fields::new("table", table, node.span);
-    let section = fields.required(findings, "section", "\"figure 4.1\"", decode::text);
+    let mut fields = Fields::new("table", table, node.span, findings);
+    let section = fields.required("section", "\"figure 4.1\"", decode::text);
     let kinds = study.tables;
     let example = format!("\"{}\"", kinds.first().copied().unwrap_or_default());
-    let kind = fields.required(findings, "kind", &example, |node, findings| {
+    let kind = fields.required("kind", &example, |node, findings| {
         value(node, Values::Words(kinds), Path::new(""), findings)
     });
-    let run = fields.optional(findings, "run", |node, findings| {
-        name_of_run(node, names, findings)
+    let run = fields.optional("run", |node, findings| name_of_run(node, names, findings));
+    let rows = fields.required("rows", "[{ cells = [\"…\"] }]", |node, findings| {
+        let items = decode::list(node, findings, "[{ cells = [\"…\"] }]")?;
+        let row = |item| row(item, run.as_deref(), names, findings);
+        items.iter().map(row).collect::<Option<Vec<Row>>>()
     });
-    let rows = fields.required(
-        findings,
-        "rows",
-        "[{ cells = [\"…\"] }]",
-        |node, findings| {
-            let items = decode::list(node, findings, "[{ cells = [\"…\"] }]")?;
-            let row = |item| row(item, run.as_deref(), names, findings);
-            items.iter().map(row).collect::<Option<Vec<Row>>>()
-        },
-    );
-    fields.finish(findings);
+    fields.finish(())?;
     Some(TablePlan {
-        section: section?,
-        kind: kind?,
-        rows: rows?,
+        section,
+        kind,
+        rows,
     })
 }
 
 /// A row, of the run that it or else its table names.
 fn row(node: &Node, run: Option<&str>, names: &[String], findings: &mut Findings) -> Option<Row> {
     let table = decode::table(node, findings, "{ run = \"…\", cells = [\"…\"] }")?;
-    let mut fields = Fields::new("row", table, node.span);
-    let own = fields.optional(findings, "run", |node, findings| {
-        name_of_run(node, names, findings)
-    });
-    let cells = fields.required(findings, "cells", "[\"…\"]", texts);
-    fields.finish(findings);
+    let mut fields = Fields::new("row", table, node.span, findings);
+    let own = fields.optional("run", |node, findings| name_of_run(node, names, findings));
+    let cells = fields.required("cells", "[\"…\"]", texts);
+    let complete = fields.finish(());
     let run = own.or_else(|| run.map(str::to_owned));
     if run.is_none() {
         findings.add(
@@ -566,10 +561,8 @@ fn row(node: &Node, run: Option<&str>, names: &[String], findings: &mut Findings
             "add run = \"…\" here or above `rows`",
         );
     }
-    Some(Row {
-        run: run?,
-        cells: cells?,
-    })
+    complete?;
+    Some(Row { run: run?, cells })
 }
 
 fn name_of_run(node: &Node, names: &[String], findings: &mut Findings) -> Option<String> {
@@ -592,15 +585,15 @@ fn figure_plan(
     findings: &mut Findings,
 ) -> Option<FigurePlan> {
     let table = decode::table(node, findings, "[[figure]]")?;
-    let mut fields = Fields::new("figure", table, node.span);
-    let section = fields.required(findings, "section", "\"figures\"", decode::text);
-    let caption = fields.required(findings, "caption", "\"Throughput\"", decode::text);
+    let mut fields = Fields::new("figure", table, node.span, findings);
+    let section = fields.required("section", "\"figures\"", decode::text);
+    let caption = fields.required("caption", "\"Throughput\"", decode::text);
     let mut known = names.to_vec();
     known.extend(study.comparisons.iter().map(|name| (*name).to_owned()));
-    let run = fields.required(findings, "run", "\"…\"", |node, findings| {
+    let run = fields.required("run", "\"…\"", |node, findings| {
         name_of_run(node, &known, findings)
     });
-    let stack = fields.required(findings, "stack", "\"linux\"", |node, findings| {
+    let stack = fields.required("stack", "\"linux\"", |node, findings| {
         value(
             node,
             Values::Words(&["linux", "2005"]),
@@ -608,26 +601,26 @@ fn figure_plan(
             findings,
         )
     });
-    let plot = fields.required(findings, "plot", "\"throughput.svg\"", decode::text);
-    let file = fields.required(findings, "file", "\"figure.svg\"", decode::text);
-    fields.finish(findings);
+    let plot = fields.required("plot", "\"throughput.svg\"", decode::text);
+    let file = fields.required("file", "\"figure.svg\"", decode::text);
+    fields.finish(())?;
     Some(FigurePlan {
-        section: section?,
-        caption: caption?,
-        run: run?,
-        stack: stack?,
-        plot: plot?,
-        file: file?,
+        section,
+        caption,
+        run,
+        stack,
+        plot,
+        file,
     })
 }
 
 fn quick(node: &Node, findings: &mut Findings) -> Option<Quick> {
     let table = decode::table(node, findings, "{ seeds = 1 }")?;
-    let mut fields = Fields::new("quick", table, node.span);
-    let seeds = fields.optional(findings, "seeds", decode::whole(1, 1_000));
-    let only = fields.optional(findings, "only", texts).unwrap_or_default();
-    let scale = fields.optional(findings, "scale", decode::number(0.001, 1.0));
-    fields.finish(findings);
+    let mut fields = Fields::new("quick", table, node.span, findings);
+    let seeds = fields.optional("seeds", decode::whole(1, 1_000));
+    let only = fields.optional("only", texts).unwrap_or_default();
+    let scale = fields.optional("scale", decode::number(0.001, 1.0));
+    fields.finish(())?;
     Some(Quick {
         seeds: seeds.map(|seeds| seeds as usize),
         only: only.iter().map(|text| Filter::parse(text)).collect(),

@@ -119,23 +119,20 @@ impl Source {
 
 /// Reads `{ trace = "file.csv", repeat = true }`; the file is looked up in `folder`.
 fn source(node: &Node, table: &Table, folder: &Path, findings: &mut Findings) -> Option<Source> {
-    let mut fields = Fields::new("trace", table, node.span);
-    let trace = fields.required(findings, "trace", "\"file.csv\"", decode::located_text);
-    let repeat = fields.get_or(findings, "repeat", false, decode::boolean);
-    fields.finish(findings);
-    let trace = trace?;
-    let path = folder.join(&trace.value);
+    let mut fields = Fields::new("trace", table, node.span, findings);
+    let table = TraceTable {
+        trace: fields.required("trace", "\"file.csv\"", decode::located_text),
+        repeat: fields.get_or("repeat", false, decode::boolean),
+    };
+    let table = fields.finish(table)?;
+    let path = folder.join(&table.trace.value);
     let shown = path.display().to_string();
     match read(&path) {
-        Ok(text) => Some(Source {
-            table: TraceTable { trace, repeat },
-            shown,
-            text,
-        }),
+        Ok(text) => Some(Source { table, shown, text }),
         Err(error) => {
             let message = format!("trace `{shown}` cannot be read: {error}");
             let help = "name a text file; a path is relative to the experiment file";
-            findings.refuse(trace.span, message, help)
+            findings.refuse(table.trace.span, message, help)
         }
     }
 }
