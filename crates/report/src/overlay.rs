@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use fairwind_result::ResultError;
 use fairwind_result::compare::{self, Comparison};
 
-use crate::files::{ReportError, replace};
+use crate::files::replace;
 pub use distribution::{Quantiles, Spread};
 use figures::Drawn;
 use side::Pair;
@@ -48,7 +48,7 @@ pub struct Overlay {
 pub enum OverlayError {
     /// A result could not be read, or a file could not be written.
     #[error(transparent)]
-    Report(ReportError),
+    Result(#[from] ResultError),
     /// The output folder holds something other than a comparison.
     #[error("{} is in the way: {reason}\n  help: name a new folder", path.display())]
     InTheWay {
@@ -57,12 +57,6 @@ pub enum OverlayError {
         /// What is there instead.
         reason: &'static str,
     },
-}
-
-impl<E: Into<ReportError>> From<E> for OverlayError {
-    fn from(error: E) -> OverlayError {
-        OverlayError::Report(error.into())
-    }
 }
 
 /// Overlays the results in the folders `a` and `b`: writes the page and the figures into the folder `out`,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::{FlowCurves, columns};
-use crate::series::SeriesError;
+use crate::ResultError;
 use crate::series::columns::FLOW;
 use crate::series::decimate::{Decimator, Point};
 use crate::series::reader::scan;
@@ -16,7 +16,7 @@ pub(super) fn read(
     flows: &[FlowResult],
     run: &RunResult,
     interval_s: f64,
-) -> Result<Vec<FlowCurves>, SeriesError> {
+) -> Result<Vec<FlowCurves>, ResultError> {
     let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
     let thin = Decimator::new(run.duration_s, columns(flows.len()));
     let mut gathering: Vec<FlowGathering> = flows
