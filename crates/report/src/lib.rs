@@ -15,6 +15,7 @@ mod library;
 mod overview;
 mod palette;
 mod run;
+mod tables;
 
 #[cfg(test)]
 mod tests;

@@ -89,16 +89,16 @@ pub fn spreads(a: &Path, b: &Path) -> Result<Vec<Spread>, OverlayError> {
 
 /// Writes the figures, and removes those of an earlier comparison that are not among them.
 fn write_figures(figures: &[Drawn], out: &Path) -> Result<Vec<PathBuf>, OverlayError> {
-    for file in figures::FILES {
+    let mut written = Vec::new();
+    for (file, svg) in figures {
         let path = out.join(file);
-        if !figures.iter().any(|figure| figure.file == file) && path.exists() {
-            fs::remove_file(&path).map_err(ResultError::io(&path))?;
+        match svg {
+            Some(svg) => written.push(replace(&path, svg)?),
+            None if path.exists() => fs::remove_file(&path).map_err(ResultError::io(&path))?,
+            None => {}
         }
     }
-    figures
-        .iter()
-        .map(|figure| Ok(replace(&out.join(figure.file), &figure.svg)?))
-        .collect()
+    Ok(written)
 }
 
 /// The folder may be new, empty, or hold an earlier comparison.

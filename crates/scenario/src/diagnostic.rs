@@ -48,8 +48,8 @@ impl Sources {
     /// Resolves a finding to the file's name, line, column and the line's text.
     pub fn problem(&self, finding: &Finding) -> Problem {
         let (name, text) = &self.texts[finding.span.source];
-        let start = floor_char_boundary(text, finding.span.start);
-        let end = floor_char_boundary(text, finding.span.end.max(start));
+        let start = text.floor_char_boundary(finding.span.start);
+        let end = text.floor_char_boundary(finding.span.end.max(start));
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
         let line = text[line_start..line_end].trim_end_matches('\r');
@@ -65,14 +65,6 @@ impl Sources {
             help: finding.help.clone(),
         }
     }
-}
-
-fn floor_char_boundary(text: &str, at: usize) -> usize {
-    let mut at = at.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
 }
 
 /// A problem at a range of bytes, not yet resolved to line and column.

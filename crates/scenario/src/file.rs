@@ -11,7 +11,7 @@ use fairwind_path::units::Duration;
 use schemars::JsonSchema;
 
 use crate::diagnostic::Span;
-use crate::topology::Topology;
+use crate::topology::{DirectedLink, Topology};
 
 pub mod arguments;
 mod check;
@@ -20,6 +20,7 @@ mod overrides;
 pub mod value;
 
 pub mod flow;
+mod forms;
 pub mod link;
 mod record;
 pub mod schema;
@@ -160,14 +161,15 @@ impl ExperimentFile {
 
     /// Whether a bandwidth, delay or loss follows a recording.
     pub fn follows_traces(&self) -> bool {
-        self.directions().any(link::Direction::follows_traces)
+        let mut directions = self.directions();
+        directions.any(|(way, link)| way.of(link).follows_traces())
     }
 
-    /// Both directions of each link.
-    pub(crate) fn directions(&self) -> impl Iterator<Item = &link::Direction> {
-        self.link
-            .iter()
-            .flat_map(|link| [&link.forward, &link.reverse])
+    /// Both directions of each link, in the order of [`DirectedLink::index`], each with its link.
+    pub fn directions(&self) -> impl Iterator<Item = (DirectedLink, &Link)> {
+        self.link.iter().enumerate().flat_map(|(index, link)| {
+            [DirectedLink::forward(index), DirectedLink::reverse(index)].map(|way| (way, link))
+        })
     }
 }
 
@@ -192,7 +194,7 @@ pub fn read(
         overrides::apply(&mut table, argument, source, findings);
     }
     let file = ExperimentFile::read(&table, name, folder, findings)?;
-    let topology = check::check(&file, findings)?;
+    let topology = check::check(&file.link, &file.flow, findings)?;
     Some((file, topology))
 }
 

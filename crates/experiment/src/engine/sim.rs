@@ -68,15 +68,13 @@ pub fn scenario(
     records: bool,
 ) -> Result<Scenario, EngineError> {
     let file = experiment.file();
-    let directions = (0..file.link.len())
-        .flat_map(|link| [DirectedLink::forward(link), DirectedLink::reverse(link)]);
+    let pipes = file.directions();
+    let pipes = pipes.map(|(direction, link)| pipes::pipe(direction.of(link)));
     Ok(Scenario {
         seed,
         duration: file.duration,
         warmup: file.warmup,
-        pipes: directions
-            .map(|direction| pipes::pipe(direction.of(&file.link[direction.link()])))
-            .collect(),
+        pipes: pipes.collect(),
         flows: experiment
             .flows()
             .iter()

@@ -69,12 +69,9 @@ pub(crate) fn run(
     Ok(result)
 }
 
-/// The kernel's names of the congestion controls of one flow of the file: the first, and the one
-/// after each switch.
-struct ControlNames {
-    first: String,
-    switched: Vec<String>,
-}
+/// The kernel's names of the congestion controls of one flow of the file: the first, none without TCP, and
+/// the one after each switch.
+type ControlNames = (Option<String>, Vec<String>);
 
 /// The names for each flow of the file.
 fn control_names(
@@ -82,17 +79,13 @@ fn control_names(
     controls: &mut Controls,
 ) -> Result<Vec<ControlNames>, EngineError> {
     let of_flow = |flow: &flow::Flow| {
-        let switches = flow.switch.iter();
-        Ok(ControlNames {
-            first: if flow.application.uses_tcp() {
-                controls.provide(&flow.control)?
-            } else {
-                String::new()
-            },
-            switched: switches
-                .map(|switch| controls.provide(&switch.control))
-                .collect::<Result<_, _>>()?,
-        })
+        let first = flow.application.uses_tcp().then_some(&flow.control);
+        let first = first.map(|control| controls.provide(control)).transpose()?;
+        let switched = flow
+            .switch
+            .iter()
+            .map(|switch| controls.provide(&switch.control));
+        Ok((first, switched.collect::<Result<_, _>>()?))
     };
     experiment.file().flow.iter().map(of_flow).collect()
 }
@@ -112,8 +105,8 @@ fn create_hosts(
             matches!(flow.application, flow::Application::Command { .. })
                 && (flow.from.value == host.name || flow.to.value == host.name)
         });
-        let control = of_programs.map(|(_, names)| names.first.clone());
-        let of_flow = |flow: usize| Some(names[copies[flow].position].first.clone());
+        let control = of_programs.and_then(|(_, (first, _))| first.clone());
+        let of_flow = |flow: usize| names[copies[flow].position].0.clone();
         Ok(Host::create(HostConfig {
             pairings: plan.pairings(number, of_flow),
             ..plan.host_config(host, experiment, lab.offload, control)
@@ -311,8 +304,8 @@ fn gauge_interval(experiment: &Experiment) -> time::Duration {
 fn flow_plans(run: &Run<'_>, plan: &Plan, hosts: &[Host], names: &[ControlNames]) -> Vec<FlowPlan> {
     let copies = run.experiment.flows();
     let plans = plan.flows.iter().zip(&copies).map(|(planned, copy)| {
-        let (flow, names) = (copy.flow, &names[copy.position]);
-        let switches = flow.switch.iter().zip(&names.switched);
+        let (flow, (first, switched)) = (copy.flow, &names[copy.position]);
+        let switches = flow.switch.iter().zip(switched);
         FlowPlan {
             from: hosts[planned.from].at(planned.addresses[0]),
             to: hosts[planned.to].at(planned.addresses[1]),
@@ -320,7 +313,7 @@ fn flow_plans(run: &Run<'_>, plan: &Plan, hosts: &[Host], names: &[ControlNames]
             start: copy.start,
             work: work(copy, run.folder),
             socket: SocketOptions {
-                congestion_control: (!names.first.is_empty()).then(|| names.first.clone()),
+                congestion_control: first.clone(),
                 mss: Some(flow.mss),
                 send_buffer: flow.send_buffer.map(|bytes| bytes.0),
                 receive_buffer: flow.receive_buffer.map(|bytes| bytes.0),
