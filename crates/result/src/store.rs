@@ -46,6 +46,11 @@ impl ResultError {
         }
     }
 
+    /// Turns an error about the content of this file into one that names it.
+    pub(crate) fn of<E: ToString>(path: &Path) -> impl Fn(E) -> ResultError {
+        move |error| ResultError::unusable(path, error)
+    }
+
     /// The folder holds no result.
     pub fn missing(folder: &Path) -> ResultError {
         let reason =

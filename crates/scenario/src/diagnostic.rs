@@ -1,6 +1,7 @@
 //! Errors in an experiment file: the place, the line, and how to correct it.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use strsim::osa_distance;
@@ -16,6 +17,13 @@ pub struct Span {
     pub end: usize,
 }
 
+impl Span {
+    /// These bytes of text number `source`.
+    pub fn new(source: usize, Range { start, end }: Range<usize>) -> Span {
+        Span { source, start, end }
+    }
+}
+
 /// A value and where it was written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Located<T> {
@@ -23,6 +31,14 @@ pub struct Located<T> {
     pub value: T,
     /// Its place in the texts.
     pub span: Span,
+}
+
+impl<T> Located<T> {
+    /// This value at this place.
+    pub fn new(value: impl Into<T>, span: Span) -> Located<T> {
+        let value = value.into();
+        Located { value, span }
+    }
 }
 
 /// The texts that an experiment comes from: the file, then each `--set` argument.
@@ -220,11 +236,7 @@ mod tests {
     fn a_problem_shows_place_line_mark_and_what_would_be_right() {
         let sources = Sources::new("a.toml", "one = 1\n  two = true\n");
         let finding = Finding {
-            span: Span {
-                source: 0,
-                start: 16,
-                end: 20,
-            },
+            span: Span::new(0, 16..20),
             message: "wants a number".into(),
             help: "write 2".into(),
         };
@@ -238,11 +250,7 @@ mod tests {
     fn the_twenty_first_problem_is_only_counted() {
         let sources = Sources::new("a.toml", &"x\n".repeat(25));
         let finding = |line: usize| Finding {
-            span: Span {
-                source: 0,
-                start: 2 * line,
-                end: 2 * line + 1,
-            },
+            span: Span::new(0, 2 * line..2 * line + 1),
             message: "wrong".into(),
             help: String::new(),
         };
@@ -256,11 +264,7 @@ mod tests {
     fn a_span_over_several_lines_marks_the_rest_of_its_first() {
         let sources = Sources::new("a.toml", "x = [\n1,\n]\n");
         let problem = sources.problem(&Finding {
-            span: Span {
-                source: 0,
-                start: 4,
-                end: 10,
-            },
+            span: Span::new(0, 4..10),
             message: String::new(),
             help: String::new(),
         });

@@ -153,6 +153,21 @@ pub fn percentage(text: &str) -> Result<f64, UnitError> {
     Ok(share)
 }
 
+/// Parses the value of a congestion control's parameter with this unit, in that unit: `"50ms"` for `us`, rounded
+/// to the nearest, `"300pkt"` for `packets`, `"on"` or `"off"` for `on/off`.
+pub fn parameter(text: &str, unit: &str) -> Option<i64> {
+    match (unit, text) {
+        ("us", _) => i64::try_from((duration(text).ok()?.as_nanos() + 500) / 1_000).ok(),
+        ("packets", _) => match amount(text).ok()? {
+            Amount::Packets(packets) => i64::try_from(packets).ok(),
+            Amount::Bytes(_) => None,
+        },
+        ("on/off", "on") => Some(1),
+        ("on/off", "off") => Some(0),
+        _ => None,
+    }
+}
+
 fn quantity(text: &str, kind: &Kind) -> Result<u64, UnitError> {
     let (number, unit) = split(text);
     let Kind { noun, example, .. } = kind;

@@ -33,7 +33,7 @@ pub fn scan(
     columns: &[&str],
     mut visit: impl FnMut(Row<'_>),
 ) -> Result<(), ResultError> {
-    let file = File::open(path).map_err(|error| ResultError::unusable(path, error))?;
+    let file = File::open(path).map_err(ResultError::of(path))?;
     let wrong = |error: ParquetError| ResultError::unusable(path, format!("not a series: {error}"));
     let reader = SerializedFileReader::new(file).map_err(wrong)?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();

@@ -102,12 +102,12 @@ impl Table {
         columns: &[Column],
         names: &[String],
     ) -> Result<Table, ResultError> {
-        let file = File::create(&path).map_err(|error| ResultError::unusable(&path, error))?;
+        let file = File::create(&path).map_err(ResultError::of(&path))?;
         let file = schema(name_column, columns)
             .and_then(|schema| {
                 SerializedFileWriter::new(file, schema, Arc::new(properties(name_column, columns)))
             })
-            .map_err(|error| ResultError::unusable(&path, error))?;
+            .map_err(ResultError::of(&path))?;
         Ok(Table {
             path,
             file,
@@ -141,7 +141,7 @@ impl Table {
 
     fn flush(&mut self) -> Result<(), ResultError> {
         let written = self.write_row_group();
-        written.map_err(|error| ResultError::unusable(&self.path, error))?;
+        written.map_err(ResultError::of(&self.path))?;
         self.times.clear();
         self.named.clear();
         for column in &mut self.columns {
@@ -191,9 +191,8 @@ impl Table {
         let file = self
             .file
             .into_inner()
-            .map_err(|error| ResultError::unusable(&self.path, error))?;
-        file.sync_all()
-            .map_err(|error| ResultError::unusable(&self.path, error))
+            .map_err(ResultError::of(&self.path))?;
+        file.sync_all().map_err(ResultError::of(&self.path))
     }
 }
 

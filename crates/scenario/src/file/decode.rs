@@ -154,6 +154,15 @@ impl<'a, 'f> Fields<'a, 'f> {
         self.optional(name, read).unwrap_or(default)
     }
 
+    /// A field whose default is that of its type.
+    pub fn or_default<T: Default>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&Node, &mut Findings) -> Option<T>,
+    ) -> T {
+        self.optional(name, read).unwrap_or_default()
+    }
+
     /// A required field; `example` shows how it is written.
     pub fn required<T: Default>(
         &mut self,
@@ -273,10 +282,7 @@ pub(crate) fn located_text(node: &Node, findings: &mut Findings) -> Option<Locat
         (Value::Integer(_) | Value::Float(_) | Value::Boolean(_), Some(typed)) => typed.clone(),
         _ => return findings.wrong_type(node, "write a text in quotes"),
     };
-    Some(Located {
-        value,
-        span: node.span,
-    })
+    Some(Located::new(value, node.span))
 }
 
 /// A name: not empty, printable, at most 64 characters, no slash.

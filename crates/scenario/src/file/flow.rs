@@ -97,32 +97,26 @@ impl Flow {
         let application = fields.get_or("application", Application::Bulk, Application::read);
         let congestion_control = match fields.node("congestion_control") {
             Some(node) => decode::located_text(node, fields.findings),
-            None => Some(Located {
-                value: stack.default_control().to_owned(),
-                span: node.span,
-            }),
+            None => Some(Located::new(stack.default_control(), node.span)),
         };
         let control = control::read(&mut fields, congestion_control.as_ref());
         let flow = Flow {
-            name: own_name.unwrap_or_else(|| Located {
-                value: format!("flow-{position}"),
-                span: node.span,
-            }),
+            name: own_name.unwrap_or_else(|| Located::new(format!("flow-{position}"), node.span)),
             from,
             to,
             congestion_control: fields.needed(congestion_control).unwrap_or_default(),
             control,
-            switch: fields.get_or("switch", Vec::new(), control::switches),
+            switch: fields.or_default("switch", control::switches),
             application,
             bytes: fields.optional("bytes", decode::bytes),
-            start: fields.get_or("start", Duration::ZERO, duration),
+            start: fields.or_default("start", duration),
             receive_buffer: fields.optional("receive_buffer", decode::bytes),
             send_buffer: fields.optional("send_buffer", decode::bytes),
             count: fields.get_or("count", 1, decode::whole(1, 100_000)),
-            every: fields.get_or("every", Duration::ZERO, duration),
+            every: fields.or_default("every", duration),
             stack,
             mss: fields.get_or("mss", mss, segment_payload()),
-            pacing: fields.get_or("pacing", false, decode::boolean),
+            pacing: fields.or_default("pacing", decode::boolean),
         };
         flow.application.refuse_others(&mut fields);
         if fields.is_complete() && flow.from.value == flow.to.value {

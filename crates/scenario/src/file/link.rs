@@ -105,7 +105,7 @@ impl Link {
         let between = fields.required("between", "[\"a\", \"b\"]", between);
         let plain = Direction::plain(accounting);
         let forward = Direction::read(&mut fields, &plain, recordings);
-        let capture = fields.get_or("capture", false, decode::boolean);
+        let capture = fields.or_default("capture", decode::boolean);
         let reverse = match fields.node("reverse") {
             Some(node) => {
                 let example = "{ bandwidth = \"384kbit/s\" }";
@@ -116,9 +116,9 @@ impl Link {
             None => forward.clone(),
         };
         let link = Link {
-            name: own_name.unwrap_or_else(|| Located {
-                value: format!("{}-{}", between[0].value, between[1].value),
-                span: between[0].span,
+            name: own_name.unwrap_or_else(|| {
+                let name = format!("{}-{}", between[0].value, between[1].value);
+                Located::new(name, between[0].span)
             }),
             between,
             forward,

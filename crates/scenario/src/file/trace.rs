@@ -108,12 +108,8 @@ impl Source {
         let lines = self.text.split_inclusive('\n');
         let start: usize = lines.take(line - 1).map(str::len).sum();
         let length = self.text[start..].lines().next().map_or(0, str::len);
-        let span = Span {
-            source: findings.sources.add(&self.shown, &self.text),
-            start,
-            end: start + length,
-        };
-        findings.refuse(span, message, help)
+        let source = findings.sources.add(&self.shown, &self.text);
+        findings.refuse(Span::new(source, start..start + length), message, help)
     }
 }
 
@@ -122,7 +118,7 @@ fn source(node: &Node, table: &Table, folder: &Path, findings: &mut Findings) ->
     let mut fields = Fields::new("trace", table, node.span, findings);
     let table = TraceTable {
         trace: fields.required("trace", "\"file.csv\"", decode::located_text),
-        repeat: fields.get_or("repeat", false, decode::boolean),
+        repeat: fields.or_default("repeat", decode::boolean),
     };
     let table = fields.finish(table)?;
     let path = folder.join(&table.trace.value);

@@ -64,20 +64,20 @@ fn top(table: &Table, findings: &mut Findings) -> Option<Config> {
     let mut fields = Fields::new("the trace", table, Span::default(), findings);
     let default = Options::default();
     let out = fields.required("out", "\"/var/lib/fairwind\"", decode::text);
-    let every_ack = fields.get_or("every_ack", false, decode::boolean);
+    let every_ack = fields.or_default("every_ack", decode::boolean);
     let interval = fields.optional("interval", interval);
     let variables = list("[\"CurCwnd\", \"SmoothedRTT\"]", instrument);
     let config = Config {
         out: PathBuf::from(out),
         interval: interval.or((!every_ack).then_some(DEFAULT_INTERVAL)),
-        variables: fields.get_or("variables", Vec::new(), variables),
+        variables: fields.or_default("variables", variables),
         options: Options {
             every_ack,
-            control_state: fields.get_or("control_state", false, decode::boolean),
+            control_state: fields.or_default("control_state", decode::boolean),
             ring_bytes: fields.get_or("buffer", default.ring_bytes, buffer),
-            filter: fields.get_or("match", Filter::default(), filter),
+            filter: fields.or_default("match", filter),
         },
-        limits: fields.get_or("limits", Limits::default(), limits),
+        limits: fields.or_default("limits", limits),
     };
     fields.finish(config)
 }
@@ -91,11 +91,11 @@ fn filter(node: &Node, findings: &mut Findings) -> Option<Filter> {
     let namespaces = list("[\"/proc/1/ns/net\"]", inode(namespace));
     let cgroups = list("[\"/sys/fs/cgroup/ftp.slice\"]", inode(cgroup));
     let filter = Filter {
-        hosts: fields.get_or("hosts", Vec::new(), hosts),
-        ports: fields.get_or("ports", Vec::new(), ports),
-        programs: fields.get_or("programs", Vec::new(), programs),
-        namespaces: fields.get_or("namespaces", Vec::new(), namespaces),
-        cgroups: fields.get_or("cgroups", Vec::new(), cgroups),
+        hosts: fields.or_default("hosts", hosts),
+        ports: fields.or_default("ports", ports),
+        programs: fields.or_default("programs", programs),
+        namespaces: fields.or_default("namespaces", namespaces),
+        cgroups: fields.or_default("cgroups", cgroups),
     };
     fields.finish(filter)
 }

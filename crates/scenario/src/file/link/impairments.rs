@@ -24,13 +24,9 @@ pub(super) fn jitter(node: &Node, findings: &mut Findings) -> Option<Jitter> {
     let mut fields = Fields::new("jitter", table, node.span, findings);
     let jitter = Jitter {
         amount: fields.required("amount", "\"2ms\"", decode::duration),
-        distribution: fields.get_or(
-            "distribution",
-            JitterDistribution::default(),
-            decode::choice(DISTRIBUTION),
-        ),
-        correlation: fields.get_or("correlation", 0.0, correlation),
-        overtake: fields.get_or("overtake", false, decode::boolean),
+        distribution: fields.or_default("distribution", decode::choice(DISTRIBUTION)),
+        correlation: fields.or_default("correlation", correlation),
+        overtake: fields.or_default("overtake", decode::boolean),
     };
     fields.finish(jitter)
 }
@@ -66,7 +62,7 @@ pub(super) fn loss(
     let loss = LossConfig::GilbertElliott {
         p: fields.required("p", "0.01", probability),
         r: fields.required("r", "0.2", probability),
-        h: fields.get_or("h", 0.0, probability),
+        h: fields.or_default("h", probability),
         k: fields.get_or("k", 1.0, probability),
     };
     fields.finish(loss)
