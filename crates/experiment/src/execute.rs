@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use fairwind_report::ReportError;
 use fairwind_result::record::NoRecorder;
-use fairwind_result::series::{ParquetRecorder, SeriesError};
+use fairwind_result::series::ParquetRecorder;
 use fairwind_result::{EXPERIMENT_FILE, ResultError, RunResult, Summary, seed_folder, write_text};
 use fairwind_scenario::Experiment;
 
@@ -114,31 +113,9 @@ pub enum ExecuteError {
         /// The reason.
         source: EngineError,
     },
-    /// A file operation failed; nothing is left behind.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
     /// A file of the result could not be written; nothing is left behind.
     #[error(transparent)]
     Result(#[from] ResultError),
-    /// A time series could not be written; nothing is left behind.
-    #[error(transparent)]
-    Series(#[from] SeriesError),
-    /// The report could not be written; nothing is left behind.
-    #[error(transparent)]
-    Report(#[from] ReportError),
-}
-
-impl ExecuteError {
-    /// The failure of a file operation on this path.
-    fn at(path: &Path) -> impl FnOnce(io::Error) -> ExecuteError {
-        let path = path.to_owned();
-        |source| ExecuteError::Io { path, source }
-    }
 }
 
 /// Runs the experiment with every seed, [`ExecuteOptions::jobs`] at a time, and writes the result.
@@ -166,7 +143,7 @@ pub fn execute(
             [_] => dir.to_owned(),
             _ => dir.join(seed_folder(seed)),
         };
-        fs::create_dir_all(&folder).map_err(ExecuteError::at(&folder))?;
+        fs::create_dir_all(&folder).map_err(ResultError::io(&folder))?;
         run_once(experiment, engine, seed, &folder, options.series, progress)
     };
     let jobs = if engine.is_real_time() {
@@ -219,13 +196,13 @@ fn done(runs: &[RunResult]) -> Vec<u64> {
 }
 
 /// Removes the folders of seeds without a result.
-fn remove_unfinished(dir: &Path, seeds: &[u64], runs: &[RunResult]) -> Result<(), ExecuteError> {
+fn remove_unfinished(dir: &Path, seeds: &[u64], runs: &[RunResult]) -> Result<(), ResultError> {
     let done = done(runs);
     for seed in seeds.iter().filter(|seed| !done.contains(seed)) {
         let path = dir.join(seed_folder(*seed));
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(ExecuteError::at(&path)(error));
+                return Err(ResultError::io(&path)(error));
             }
             _ => {}
         }

@@ -12,7 +12,6 @@ use fairwind_advisor::run::RunError;
 use fairwind_experiment::ExecuteError;
 use fairwind_ftp::client as ftp;
 use fairwind_lab::LabError;
-use fairwind_report::ReportError;
 use fairwind_report::overlay::OverlayError;
 use fairwind_result::ResultError;
 use fairwind_scenario::Diagnostic;
@@ -118,9 +117,9 @@ impl From<ExecuteError> for Failure {
 }
 
 /// A malformed result is the user's input; an I/O error, such as a full disk, is not.
-impl From<ReportError> for Failure {
-    fn from(error: ReportError) -> Self {
-        let is_io = matches!(error, ReportError::Result(ResultError::Io { .. }));
+impl From<ResultError> for Failure {
+    fn from(error: ResultError) -> Self {
+        let is_io = matches!(error, ResultError::Io { .. });
         Self::of(!is_io, error)
     }
 }
@@ -129,7 +128,7 @@ impl From<ReportError> for Failure {
 impl From<OverlayError> for Failure {
     fn from(error: OverlayError) -> Self {
         match error {
-            OverlayError::Report(error) => error.into(),
+            OverlayError::Result(error) => error.into(),
             error @ OverlayError::InTheWay { .. } => Self::input(error),
         }
     }

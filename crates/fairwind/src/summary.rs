@@ -6,39 +6,10 @@ use crate::table::Table;
 
 /// The text for one run.
 pub(crate) fn of_run(run: &RunResult) -> String {
-    let mut flows = flow_table();
-    for flow in &run.flows {
-        flows.row([
-            flow.name.clone(),
-            word(&flow.congestion_control),
-            number(Some(flow.goodput_mbps), 2),
-            number(flow.goodput_sd_mbps, 2),
-            number(flow.completion_s, 2),
-            flow.retransmits.to_string(),
-            flow.timeouts.to_string(),
-            number(flow.rtt_mean_ms, 1),
-        ]);
-    }
-    let mut links = link_table();
-    for link in &run.links {
-        links.row([
-            link.name.clone(),
-            percent(link.utilization),
-            number(Some(link.queue_mean_pkts), 1),
-            number(Some(link.queue_p99_pkts), 1),
-            link.drops.to_string(),
-        ]);
-    }
+    let summary = Summary::of(std::slice::from_ref(run)).expect("a run has a summary");
     format!(
-        "{}\n{}, stack {}, seed {}, {} s{}\n\n{}\n{}\n{}{}\n{}",
-        run.title,
-        run.engine,
-        run.stack,
-        run.seed,
-        run.duration_s,
-        warmup(run.warmup_s),
-        flows.render(),
-        links.render(),
+        "{}{}{}\n{}",
+        head(&summary, &format!("seed {}", run.seed), ""),
         lateness(run.emulator.as_ref()),
         cost(&run.performance),
         doubts(&run.incomplete, &run.warnings),
@@ -47,7 +18,21 @@ pub(crate) fn of_run(run: &RunResult) -> String {
 
 /// The text for several runs.
 pub(crate) fn of_runs(summary: &Summary, runs: &[RunResult]) -> String {
-    let mut flows = flow_table();
+    let seeds = count_of_seeds(&summary.seeds);
+    format!(
+        "{}{}\n{}",
+        head(summary, &seeds, "; mean ± half the 95 % interval"),
+        cost(&total(runs)),
+        doubts(&summary.incomplete, &summary.warnings),
+    )
+}
+
+/// The line about the runs, which ends with what the numbers are, and the tables of flows and links.
+fn head(summary: &Summary, seeds: &str, numbers: &str) -> String {
+    let mut flows = Table::new(
+        "flow | control | >goodput Mbit/s | >SD Mbit/s | >done after s | \
+             >retransmits | >timeouts | >mean RTT ms",
+    );
     for flow in &summary.flows {
         flows.row([
             flow.name.clone(),
@@ -60,7 +45,7 @@ pub(crate) fn of_runs(summary: &Summary, runs: &[RunResult]) -> String {
             interval(&flow.rtt_mean_ms, 1),
         ]);
     }
-    let mut links = link_table();
+    let mut links = Table::new("link | >used % | >mean queue pkt | >p99 queue pkt | >drops");
     for link in &summary.links {
         links.row([
             link.name.clone(),
@@ -71,17 +56,14 @@ pub(crate) fn of_runs(summary: &Summary, runs: &[RunResult]) -> String {
         ]);
     }
     format!(
-        "{}\n{}, stack {}, {}, {} s{}; mean ± half the 95 % interval\n\n{}\n{}\n{}\n{}",
+        "{}\n{}, stack {}, {seeds}, {} s{}{numbers}\n\n{}\n{}\n",
         summary.title,
         summary.engine,
         summary.stack,
-        count_of_seeds(&summary.seeds),
         summary.duration_s,
         warmup(summary.warmup_s),
         flows.render(),
         links.render(),
-        cost(&total(runs)),
-        doubts(&summary.incomplete, &summary.warnings),
     )
 }
 
@@ -92,40 +74,18 @@ fn count_of_seeds(seeds: &[u64]) -> String {
     }
 }
 
-fn flow_table() -> Table {
-    Table::new(
-        "flow | control | >goodput Mbit/s | >SD Mbit/s | >done after s | \
-             >retransmits | >timeouts | >mean RTT ms",
-    )
-}
-
-fn link_table() -> Table {
-    Table::new("link | >used % | >mean queue pkt | >p99 queue pkt | >drops")
-}
-
 fn word(text: &Option<String>) -> String {
     text.clone().unwrap_or_else(|| "-".to_owned())
-}
-
-fn number(value: Option<f64>, digits: usize) -> String {
-    match value {
-        Some(value) if value.is_finite() => format!("{value:.digits$}"),
-        _ => "-".to_owned(),
-    }
-}
-
-fn percent(share: Option<f64>) -> String {
-    number(share.map(|share| share * 100.0), 1)
 }
 
 fn interval(statistic: &Option<Statistic>, digits: usize) -> String {
     let Some(statistic) = statistic else {
         return "-".to_owned();
     };
-    let mean = number(Some(statistic.mean), digits);
+    let mean = statistic.mean;
     match statistic.interval95 {
-        Some(half) => format!("{mean} ± {half:.digits$}"),
-        None => mean,
+        Some(half) => format!("{mean:.digits$} ± {half:.digits$}"),
+        None => format!("{mean:.digits$}"),
     }
 }
 

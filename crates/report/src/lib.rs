@@ -15,6 +15,7 @@ mod library;
 mod overview;
 mod palette;
 mod run;
+mod tables;
 
 #[cfg(test)]
 mod tests;
@@ -28,12 +29,11 @@ use fairwind_result::{
     seed_folder,
 };
 
-pub use files::ReportError;
 use files::replace;
 
 /// Writes the report of the result in `folder` and the plots beside it, replacing earlier ones. For several
 /// seeds, the reports of the runs are written as well. Returns the report's path.
-pub fn write(folder: &Path) -> Result<PathBuf, ReportError> {
+pub fn write(folder: &Path) -> Result<PathBuf, ResultError> {
     if !folder.join(SUMMARY_FILE).is_file() {
         return write_run(folder);
     }
@@ -44,12 +44,9 @@ pub fn write(folder: &Path) -> Result<PathBuf, ReportError> {
 }
 
 /// Writes the report and the plots of one run. Returns the report's path.
-pub fn write_run(folder: &Path) -> Result<PathBuf, ReportError> {
+pub fn write_run(folder: &Path) -> Result<PathBuf, ResultError> {
     if !folder.join(fairwind_result::RESULT_FILE).is_file() {
-        return Err(ResultError::Missing {
-            path: folder.to_owned(),
-        }
-        .into());
+        return Err(ResultError::missing(folder));
     }
     let run = RunResult::read(folder)?;
     let curves = Curves::read(folder, &run)?;
@@ -65,7 +62,7 @@ pub fn write_run(folder: &Path) -> Result<PathBuf, ReportError> {
 }
 
 /// Writes the report over several seeds but not those of its runs. Returns the report's path.
-pub fn write_overview(folder: &Path) -> Result<PathBuf, ReportError> {
+pub fn write_overview(folder: &Path) -> Result<PathBuf, ResultError> {
     let summary = Summary::read(folder)?;
     let runs = summary
         .seeds

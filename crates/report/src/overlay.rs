@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use fairwind_result::ResultError;
 use fairwind_result::compare::{self, Comparison};
 
-use crate::files::{ReportError, replace};
+use crate::files::replace;
 pub use distribution::{Quantiles, Spread};
 use figures::Drawn;
 use side::Pair;
@@ -48,7 +48,7 @@ pub struct Overlay {
 pub enum OverlayError {
     /// A result could not be read, or a file could not be written.
     #[error(transparent)]
-    Report(ReportError),
+    Result(#[from] ResultError),
     /// The output folder holds something other than a comparison.
     #[error("{} is in the way: {reason}\n  help: name a new folder", path.display())]
     InTheWay {
@@ -57,12 +57,6 @@ pub enum OverlayError {
         /// What is there instead.
         reason: &'static str,
     },
-}
-
-impl<E: Into<ReportError>> From<E> for OverlayError {
-    fn from(error: E) -> OverlayError {
-        OverlayError::Report(error.into())
-    }
 }
 
 /// Overlays the results in the folders `a` and `b`: writes the page and the figures into the folder `out`,
@@ -95,16 +89,16 @@ pub fn spreads(a: &Path, b: &Path) -> Result<Vec<Spread>, OverlayError> {
 
 /// Writes the figures, and removes those of an earlier comparison that are not among them.
 fn write_figures(figures: &[Drawn], out: &Path) -> Result<Vec<PathBuf>, OverlayError> {
-    for file in figures::FILES {
+    let mut written = Vec::new();
+    for (file, svg) in figures {
         let path = out.join(file);
-        if !figures.iter().any(|figure| figure.file == file) && path.exists() {
-            fs::remove_file(&path).map_err(ResultError::io(&path))?;
+        match svg {
+            Some(svg) => written.push(replace(&path, svg)?),
+            None if path.exists() => fs::remove_file(&path).map_err(ResultError::io(&path))?,
+            None => {}
         }
     }
-    figures
-        .iter()
-        .map(|figure| Ok(replace(&out.join(figure.file), &figure.svg)?))
-        .collect()
+    Ok(written)
 }
 
 /// The folder may be new, empty, or hold an earlier comparison.

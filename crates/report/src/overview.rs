@@ -6,13 +6,12 @@ use fairwind_result::{REPORT_FILE, RunResult, Statistic, Summary, seed_folder, s
 
 use crate::html::{
     Heading, Table, count, doubts_html, escape, experiment_html, facts_html, fill, head_html,
-    number, shortened, swatch, versions_text,
+    number, shortened, versions_text,
 };
 use crate::palette;
 use crate::plot::ticks::Ticks;
+use crate::tables::{ROWS_AT_MOST, Tables};
 
-/// Most rows in a table; nobody reads more.
-const ROWS_AT_MOST: usize = 200;
 /// Most flows in the drawing.
 const DRAWN_AT_MOST: usize = 24;
 
@@ -24,6 +23,11 @@ pub(crate) fn page(summary: &Summary, runs: &[RunResult], experiment: Option<&st
         format!("{} runs, {}", runs.len(), seeds_text(&summary.seeds)),
         format!("{} s each", summary.duration_s),
     ];
+    let tables = Tables {
+        summary,
+        run: None,
+        coloured: DRAWN_AT_MOST,
+    };
     fill(
         include_str!("overview.html"),
         &[
@@ -35,8 +39,8 @@ pub(crate) fn page(summary: &Summary, runs: &[RunResult], experiment: Option<&st
                 &doubts_html(&summary.incomplete, &summary.warnings),
             ),
             ("whiskers", &whiskers(summary, runs)),
-            ("flows", &flows(summary)),
-            ("links", &links(summary)),
+            ("flows", &tables.flows()),
+            ("links", &tables.links()),
             ("runs", &runs_table(runs)),
             (
                 "experiment",
@@ -54,88 +58,6 @@ pub(crate) fn page(summary: &Summary, runs: &[RunResult], experiment: Option<&st
             ),
         ],
     )
-}
-
-/// `mean ± half-width`.
-fn spread(statistic: Option<Statistic>, digits: usize) -> String {
-    scaled(statistic, 1.0, digits)
-}
-
-/// The same in a unit of which `scale` make one.
-fn scaled(statistic: Option<Statistic>, scale: f64, digits: usize) -> String {
-    let mean = number(statistic.map(|s| s.mean * scale), digits);
-    match statistic.and_then(|s| s.interval95) {
-        Some(half) => format!(
-            "{mean} <span class=\"spread\">± {}</span>",
-            number(Some(half * scale), digits)
-        ),
-        None => mean,
-    }
-}
-
-fn flows(summary: &Summary) -> String {
-    let name = |at, name: &str| {
-        let colour = if at < DRAWN_AT_MOST {
-            swatch(at)
-        } else {
-            String::new()
-        };
-        format!("{colour}{}", escape(name))
-    };
-    Table::of(
-        summary.flows.iter().enumerate(),
-        vec![
-            (Heading::text("Flow"), &|(at, f)| name(*at, &f.name)),
-            (Heading::text("Control"), &|(_, f)| {
-                escape(f.congestion_control.as_deref().unwrap_or("–"))
-            }),
-            (Heading::number("Goodput", "Mbit/s"), &|(_, f)| {
-                spread(f.goodput_mbps, 3)
-            }),
-            (
-                Heading::number("Std. deviation", "Mbit/s, of 1 s"),
-                &|(_, f)| spread(f.goodput_sd_mbps, 3),
-            ),
-            (Heading::number("Completion", "s"), &|(_, f)| {
-                spread(f.completion_s, 3)
-            }),
-            (Heading::number("Retransmitted", "segments"), &|(_, f)| {
-                spread(f.retransmits, 1)
-            }),
-            (Heading::number("Timeouts", ""), &|(_, f)| {
-                spread(f.timeouts, 1)
-            }),
-            (Heading::number("RTT min", "ms"), &|(_, f)| {
-                spread(f.rtt_min_ms, 2)
-            }),
-            (Heading::number("RTT mean", "ms"), &|(_, f)| {
-                spread(f.rtt_mean_ms, 2)
-            }),
-        ],
-    )
-    .html(ROWS_AT_MOST)
-}
-
-fn links(summary: &Summary) -> String {
-    Table::of(
-        &summary.links,
-        vec![
-            (Heading::text("Link"), &|l| escape(&l.name)),
-            (Heading::number("Utilization", "%"), &|l| {
-                scaled(l.utilization, 100.0, 2)
-            }),
-            (Heading::number("Queue mean", "packets"), &|l| {
-                spread(l.queue_mean_pkts, 2)
-            }),
-            (Heading::number("Queue 99 %", "packets"), &|l| {
-                spread(l.queue_p99_pkts, 1)
-            }),
-            (Heading::number("Dropped", "packets"), &|l| {
-                spread(l.drops, 1)
-            }),
-        ],
-    )
-    .html(ROWS_AT_MOST)
 }
 
 fn runs_table(runs: &[RunResult]) -> String {

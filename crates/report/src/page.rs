@@ -7,7 +7,9 @@ pub use crate::html::{Heading, Table, escape, number};
 pub use crate::plot::chart::{Across, Area, Chart, Curve, Panel, Style};
 pub use fairwind_result::series::decimate::Point;
 
-use crate::files::{ReportError, replace};
+use fairwind_result::ResultError;
+
+use crate::files::replace;
 use crate::html::{facts_html, head_html};
 
 /// Most rows in a table; nobody reads more.
@@ -89,7 +91,7 @@ impl Page {
     }
 
     /// Writes the page to `path`, replacing an earlier one in one step.
-    pub fn write(&self, path: &Path) -> Result<PathBuf, ReportError> {
+    pub fn write(&self, path: &Path) -> Result<PathBuf, ResultError> {
         replace(path, &self.html())
     }
 }

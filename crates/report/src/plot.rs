@@ -4,7 +4,6 @@
 //! dark as the reader prefers, light by default.
 
 pub mod chart;
-pub mod curves;
 pub mod history;
 mod svg;
 pub(crate) mod ticks;

@@ -1,24 +1,26 @@
 //! The report of one run.
 
 use fairwind_result::series::curves::{CURVES_AT_MOST, Curves};
-use fairwind_result::{EmulatorResult, FlowResult, LinkResult, RunResult};
+use fairwind_result::{EmulatorResult, FlowResult, LinkResult, RunResult, Summary};
 
 use crate::html::{
-    Heading, Table, count, doubts_html, escape, experiment_html, facts_html, fill, head_html,
-    number, swatch, versions_text,
+    count, doubts_html, escape, experiment_html, facts_html, fill, head_html, number, versions_text,
 };
+use crate::tables::Tables;
 use crate::{data, library};
 
 /// Content security policy: the page may draw, and save what it has drawn.
 const POLICY: &str = "script-src 'unsafe-inline'; img-src data: blob: 'self'";
 
-/// Most rows in a table; nobody reads more.
-const ROWS_AT_MOST: usize = 200;
-
 /// The page of `run`, with plots if there are `curves`, and the text of the experiment file.
 pub(crate) fn page(run: &RunResult, curves: Option<&Curves>, experiment: Option<&str>) -> String {
     let plots = curves.map_or_else(without_plots, |curves| plots(run, curves));
     let scripts = curves.map_or_else(String::new, |curves| scripts(run, curves));
+    let tables = Tables {
+        summary: &Summary::of(std::slice::from_ref(run)).expect("a run has a summary"),
+        run: Some(run),
+        coloured: curves.map_or(0, |_| CURVES_AT_MOST),
+    };
     fill(
         include_str!("run.html"),
         &[
@@ -27,8 +29,8 @@ pub(crate) fn page(run: &RunResult, curves: Option<&Curves>, experiment: Option<
             ("facts", &facts(run)),
             ("doubts", &doubts_html(&run.incomplete, &run.warnings)),
             ("figures", &figures(run)),
-            ("flows", &flows(&run.flows, curves.is_some())),
-            ("links", &links(&run.links)),
+            ("flows", &tables.flows()),
+            ("links", &tables.links()),
             ("plots", &plots),
             ("experiment", &experiment_html(experiment, &run.overrides)),
             ("accounting", &escape(&run.accounting)),
@@ -90,79 +92,6 @@ fn fairness(flows: &[FlowResult]) -> Option<f64> {
     let sum: f64 = goodputs.iter().sum();
     let squares: f64 = goodputs.iter().map(|goodput| goodput * goodput).sum();
     (goodputs.len() > 1 && squares > 0.0).then(|| sum * sum / (goodputs.len() as f64 * squares))
-}
-
-fn flows(flows: &[FlowResult], coloured: bool) -> String {
-    let name = |at, name: &str| {
-        let coloured = coloured && at < CURVES_AT_MOST;
-        let colour = if coloured { swatch(at) } else { String::new() };
-        format!("{colour}{}", escape(name))
-    };
-    Table::of(
-        flows.iter().enumerate(),
-        vec![
-            (Heading::text("Flow"), &|(at, f)| name(*at, &f.name)),
-            (Heading::text("Control"), &|(_, f)| {
-                escape(f.congestion_control.as_deref().unwrap_or("–"))
-            }),
-            (Heading::number("Goodput", "Mbit/s"), &|(_, f)| {
-                number(Some(f.goodput_mbps), 3)
-            }),
-            (
-                Heading::number("Std. deviation", "Mbit/s, of 1 s"),
-                &|(_, f)| number(f.goodput_sd_mbps, 3),
-            ),
-            (Heading::number("Delivered", "MB"), &|(_, f)| {
-                megabytes(f.bytes)
-            }),
-            (Heading::number("Completion", "s"), &|(_, f)| {
-                number(f.completion_s, 3)
-            }),
-            (Heading::number("Retransmitted", "segments"), &|(_, f)| {
-                count(f.retransmits)
-            }),
-            (Heading::number("Timeouts", ""), &|(_, f)| count(f.timeouts)),
-            (Heading::number("RTT min", "ms"), &|(_, f)| {
-                number(f.rtt_min_ms, 2)
-            }),
-            (Heading::number("RTT mean", "ms"), &|(_, f)| {
-                number(f.rtt_mean_ms, 2)
-            }),
-            (Heading::number("Objects", ""), &|(_, f)| {
-                number(f.objects.map(|n| n as f64), 0)
-            }),
-        ],
-    )
-    .html(ROWS_AT_MOST)
-}
-
-fn links(links: &[LinkResult]) -> String {
-    Table::of(
-        links,
-        vec![
-            (Heading::text("Link"), &|l| escape(&l.name)),
-            (Heading::number("Utilization", "%"), &|l| {
-                number(l.utilization.map(|u| 100.0 * u), 2)
-            }),
-            (Heading::number("Queue mean", "packets"), &|l| {
-                number(Some(l.queue_mean_pkts), 2)
-            }),
-            (Heading::number("Queue 99 %", "packets"), &|l| {
-                number(Some(l.queue_p99_pkts), 0)
-            }),
-            (Heading::number("Dropped", "packets"), &|l| count(l.drops)),
-            (Heading::number("Lost at random", "packets"), &|l| {
-                count(l.random_losses)
-            }),
-            (Heading::number("Carried", "packets"), &|l| count(l.packets)),
-            (Heading::number("Carried", "MB"), &|l| megabytes(l.bytes)),
-        ],
-    )
-    .html(ROWS_AT_MOST)
-}
-
-fn megabytes(bytes: u64) -> String {
-    number(Some(bytes as f64 / 1e6), 2)
 }
 
 fn plots(run: &RunResult, curves: &Curves) -> String {

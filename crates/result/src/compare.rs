@@ -112,8 +112,8 @@ impl Difference {
 /// Compares the results in two folders; each may hold a run or several seeds.
 pub fn compare(a: &Path, b: &Path) -> Result<Comparison, ResultError> {
     let (first, second) = (totals(a)?, totals(b)?);
-    let (flows, flows_a, flows_b) = matched(&first.flows, &second.flows);
-    let (links, links_a, links_b) = matched(&first.links, &second.links);
+    let (flows, flows_a, flows_b) = matched(&first.flows, &second.flows, Entry::flow);
+    let (links, links_a, links_b) = matched(&first.links, &second.links, Entry::link);
     Ok(Comparison {
         caveats: caveats(&first, &second),
         a: side(a, first),
@@ -160,8 +160,8 @@ struct Entry<'a> {
     metrics: Vec<(&'static str, Option<Statistic>)>,
 }
 
-impl<'a> From<&'a FlowSummary> for Entry<'a> {
-    fn from(flow: &'a FlowSummary) -> Entry<'a> {
+impl<'a> Entry<'a> {
+    fn flow(flow: &'a FlowSummary) -> Entry<'a> {
         Entry {
             name: &flow.name,
             control: Some(&flow.congestion_control),
@@ -177,10 +177,8 @@ impl<'a> From<&'a FlowSummary> for Entry<'a> {
             ],
         }
     }
-}
 
-impl<'a> From<&'a LinkSummary> for Entry<'a> {
-    fn from(link: &'a LinkSummary) -> Entry<'a> {
+    fn link(link: &'a LinkSummary) -> Entry<'a> {
         Entry {
             name: &link.name,
             control: None,
@@ -195,24 +193,21 @@ impl<'a> From<&'a LinkSummary> for Entry<'a> {
 }
 
 /// The entries in both, then the names only in `a` and the names only in `b`.
-fn matched<T>(a: &[T], b: &[T]) -> (Vec<Item>, Vec<String>, Vec<String>)
-where
-    for<'a> Entry<'a>: From<&'a T>,
-{
-    let [a, b] = [a, b].map(|of| of.iter().map(Entry::from).collect::<Vec<_>>());
-    let lacking = |of: &[Entry<'_>], other: &[Entry<'_>]| {
-        of.iter()
-            .filter(|entry| !other.iter().any(|o| o.name == entry.name))
-            .map(|entry| entry.name.to_owned())
-            .collect()
+fn matched<'a, T>(
+    a: &'a [T],
+    b: &'a [T],
+    entry: fn(&'a T) -> Entry<'a>,
+) -> (Vec<Item>, Vec<String>, Vec<String>) {
+    let [a, b] = [a, b].map(|of| of.iter().map(entry).collect::<Vec<_>>());
+    let find = |of: &'_ [Entry<'a>], name: &str| of.iter().position(|entry| entry.name == name);
+    let lacking = |of: &[Entry<'_>], other: &[Entry<'a>]| {
+        let lacking = of.iter().filter(|entry| find(other, entry.name).is_none());
+        lacking.map(|entry| entry.name.to_owned()).collect()
     };
-    let items = a
+    let both = a
         .iter()
-        .filter_map(|first| {
-            let second = b.iter().find(|entry| entry.name == first.name)?;
-            Some(item(first, second))
-        })
-        .collect();
+        .filter_map(|first| Some((first, &b[find(&b, first.name)?])));
+    let items = both.map(|(first, second)| item(first, second)).collect();
     (items, lacking(&a, &b), lacking(&b, &a))
 }
 

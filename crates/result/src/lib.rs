@@ -350,6 +350,18 @@ impl Summary {
     /// first run, matched by name in the others.
     pub fn of(runs: &[RunResult]) -> Option<Summary> {
         let first = runs.first()?;
+        let flow = |of: &FlowResult| {
+            let flows = runs.iter().flat_map(|run| &run.flows);
+            FlowSummary::of(flows.filter(|flow| flow.name == of.name), of)
+        };
+        let link = |of: &LinkResult| {
+            let links = runs.iter().flat_map(|run| &run.links);
+            LinkSummary::of(links.filter(|link| link.name == of.name), of)
+        };
+        let warnings = runs.iter().flat_map(|run| {
+            let warnings = run.warnings.iter();
+            warnings.map(|warning| format!("seed {}: {warning}", run.seed))
+        });
         Some(Summary {
             format_version: FORMAT_VERSION,
             title: first.title.clone(),
@@ -362,40 +374,21 @@ impl Summary {
             warmup_s: first.warmup_s,
             overrides: first.overrides.clone(),
             incomplete: runs.iter().find_map(RunResult::incompleteness),
-            warnings: runs
-                .iter()
-                .flat_map(|run| {
-                    let of_seed = |warning: &String| format!("seed {}: {warning}", run.seed);
-                    run.warnings.iter().map(of_seed).collect::<Vec<_>>()
-                })
-                .collect(),
-            flows: first
-                .flows
-                .iter()
-                .map(|flow| {
-                    let flows = runs.iter().flat_map(|run| &run.flows);
-                    let flows: Vec<&FlowResult> = flows.filter(|f| f.name == flow.name).collect();
-                    FlowSummary::of(&flows, flow)
-                })
-                .collect(),
-            links: first
-                .links
-                .iter()
-                .map(|link| {
-                    let links = runs.iter().flat_map(|run| &run.links);
-                    let links: Vec<&LinkResult> = links.filter(|l| l.name == link.name).collect();
-                    LinkSummary::of(&links, link)
-                })
-                .collect(),
+            warnings: warnings.collect(),
+            flows: first.flows.iter().map(flow).collect(),
+            links: first.links.iter().map(link).collect(),
         })
     }
 }
 
 impl FlowSummary {
     /// The summary of one flow in several runs, with the name and congestion control of `first`.
-    pub fn of(flows: &[&FlowResult], first: &FlowResult) -> FlowSummary {
+    fn of<'a>(
+        flows: impl Iterator<Item = &'a FlowResult> + Clone,
+        first: &FlowResult,
+    ) -> FlowSummary {
         let over = |metric: fn(&FlowResult) -> Option<f64>| {
-            Statistic::of(flows.iter().filter_map(|flow| metric(flow)))
+            Statistic::of(flows.clone().filter_map(metric))
         };
         FlowSummary {
             name: first.name.clone(),
@@ -414,9 +407,12 @@ impl FlowSummary {
 
 impl LinkSummary {
     /// The summary of one link in several runs, with the name of `first`.
-    pub fn of(links: &[&LinkResult], first: &LinkResult) -> LinkSummary {
+    fn of<'a>(
+        links: impl Iterator<Item = &'a LinkResult> + Clone,
+        first: &LinkResult,
+    ) -> LinkSummary {
         let over = |metric: fn(&LinkResult) -> Option<f64>| {
-            Statistic::of(links.iter().filter_map(|link| metric(link)))
+            Statistic::of(links.clone().filter_map(metric))
         };
         LinkSummary {
             name: first.name.clone(),

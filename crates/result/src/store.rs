@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FORMAT_VERSION, RESULT_FILE, RunResult, SUMMARY_FILE, Summary};
 
-/// Why a result could not be read or written.
+/// Why a result or a time series could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultError {
     /// A file operation failed.
@@ -19,33 +19,13 @@ pub enum ResultError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// The file is not a valid result.
-    #[error("{}: not a readable result: {reason}", path.display())]
-    Malformed {
-        /// The file.
+    /// What is there is not what it should be.
+    #[error("{}: {reason}", path.display())]
+    Unusable {
+        /// The file or folder.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
-    },
-    /// Written by a newer fairwind.
-    #[error(
-        "{}: result format {found}, but this fairwind reads up to {FORMAT_VERSION}; use a newer one",
-        path.display()
-    )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its format version.
-        found: u32,
-    },
-    /// The folder holds no result.
-    #[error(
-        "{}: no result here; a result folder holds {RESULT_FILE} or {SUMMARY_FILE}",
-        path.display()
-    )]
-    Missing {
-        /// The folder.
-        path: PathBuf,
     },
 }
 
@@ -56,6 +36,26 @@ impl ResultError {
             path: path.to_owned(),
             source,
         }
+    }
+
+    /// This file or folder is not what it should be.
+    pub(crate) fn unusable(path: &Path, reason: impl ToString) -> ResultError {
+        ResultError::Unusable {
+            path: path.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+
+    /// Turns an error about the content of this file into one that names it.
+    pub(crate) fn of<E: ToString>(path: &Path) -> impl Fn(E) -> ResultError {
+        move |error| ResultError::unusable(path, error)
+    }
+
+    /// The folder holds no result.
+    pub fn missing(folder: &Path) -> ResultError {
+        let reason =
+            format!("no result here; a result folder holds {RESULT_FILE} or {SUMMARY_FILE}");
+        ResultError::unusable(folder, reason)
     }
 }
 
@@ -81,9 +81,7 @@ impl Stored {
         match path {
             Some(path) if path.ends_with(SUMMARY_FILE) => read_json(&path).map(Stored::Summary),
             Some(path) => read_json(&path).map(Stored::Run),
-            None => Err(ResultError::Missing {
-                path: folder.to_owned(),
-            }),
+            None => Err(ResultError::missing(folder)),
         }
     }
 }
@@ -143,17 +141,17 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ResultError> {
         format_version: u32,
     }
     let text = fs::read_to_string(path).map_err(ResultError::io(path))?;
-    let malformed = |error: serde_json::Error| ResultError::Malformed {
-        path: path.to_owned(),
-        reason: error.to_string(),
+    let malformed = |error: serde_json::Error| {
+        ResultError::unusable(path, format!("not a readable result: {error}"))
     };
     // The version first: a later format may lack fields that this one needs.
     let version: Version = serde_json::from_str(&text).map_err(malformed)?;
     if version.format_version > FORMAT_VERSION {
-        return Err(ResultError::Newer {
-            path: path.to_owned(),
-            found: version.format_version,
-        });
+        let found = version.format_version;
+        let reason = format!(
+            "result format {found}, but this fairwind reads up to {FORMAT_VERSION}; use a newer one"
+        );
+        return Err(ResultError::unusable(path, reason));
     }
     serde_json::from_str(&text).map_err(malformed)
 }

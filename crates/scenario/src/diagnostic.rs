@@ -1,6 +1,7 @@
 //! Errors in an experiment file: the place, the line, and how to correct it.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use strsim::osa_distance;
@@ -16,13 +17,28 @@ pub struct Span {
     pub end: usize,
 }
 
+impl Span {
+    /// These bytes of text number `source`.
+    pub fn new(source: usize, Range { start, end }: Range<usize>) -> Span {
+        Span { source, start, end }
+    }
+}
+
 /// A value and where it was written.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Located<T> {
     /// The value.
     pub value: T,
     /// Its place in the texts.
     pub span: Span,
+}
+
+impl<T> Located<T> {
+    /// This value at this place.
+    pub fn new(value: impl Into<T>, span: Span) -> Located<T> {
+        let value = value.into();
+        Located { value, span }
+    }
 }
 
 /// The texts that an experiment comes from: the file, then each `--set` argument.
@@ -48,8 +64,8 @@ impl Sources {
     /// Resolves a finding to the file's name, line, column and the line's text.
     pub fn problem(&self, finding: &Finding) -> Problem {
         let (name, text) = &self.texts[finding.span.source];
-        let start = floor_char_boundary(text, finding.span.start);
-        let end = floor_char_boundary(text, finding.span.end.max(start));
+        let start = text.floor_char_boundary(finding.span.start);
+        let end = text.floor_char_boundary(finding.span.end.max(start));
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
         let line = text[line_start..line_end].trim_end_matches('\r');
@@ -65,14 +81,6 @@ impl Sources {
             help: finding.help.clone(),
         }
     }
-}
-
-fn floor_char_boundary(text: &str, at: usize) -> usize {
-    let mut at = at.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
 }
 
 /// A problem at a range of bytes, not yet resolved to line and column.
@@ -228,11 +236,7 @@ mod tests {
     fn a_problem_shows_place_line_mark_and_what_would_be_right() {
         let sources = Sources::new("a.toml", "one = 1\n  two = true\n");
         let finding = Finding {
-            span: Span {
-                source: 0,
-                start: 16,
-                end: 20,
-            },
+            span: Span::new(0, 16..20),
             message: "wants a number".into(),
             help: "write 2".into(),
         };
@@ -246,11 +250,7 @@ mod tests {
     fn the_twenty_first_problem_is_only_counted() {
         let sources = Sources::new("a.toml", &"x\n".repeat(25));
         let finding = |line: usize| Finding {
-            span: Span {
-                source: 0,
-                start: 2 * line,
-                end: 2 * line + 1,
-            },
+            span: Span::new(0, 2 * line..2 * line + 1),
             message: "wrong".into(),
             help: String::new(),
         };
@@ -264,11 +264,7 @@ mod tests {
     fn a_span_over_several_lines_marks_the_rest_of_its_first() {
         let sources = Sources::new("a.toml", "x = [\n1,\n]\n");
         let problem = sources.problem(&Finding {
-            span: Span {
-                source: 0,
-                start: 4,
-                end: 10,
-            },
+            span: Span::new(0, 4..10),
             message: String::new(),
             help: String::new(),
         });

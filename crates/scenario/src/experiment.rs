@@ -130,16 +130,12 @@ impl Experiment {
     /// that the file describes with `reverse` if acknowledgements pass them.
     pub fn reported_links(&self) -> Vec<DirectedLink> {
         let routes = self.topology.routes();
-        let is_reported = |direction: &DirectedLink| {
-            let written = self.file.link[direction.link()].reverse_written;
+        let directions = self.file.directions().filter(|(way, link)| {
             routes.iter().any(|route| {
-                route.forward.contains(direction) || written && route.backward.contains(direction)
+                route.forward.contains(way) || link.reverse_written && route.backward.contains(way)
             })
-        };
-        let links = 0..self.file.link.len();
-        let directions =
-            links.flat_map(|link| [DirectedLink::forward(link), DirectedLink::reverse(link)]);
-        directions.filter(is_reported).collect()
+        });
+        directions.map(|(way, _)| way).collect()
     }
 
     /// What the numbers of a result count, as sentences.
@@ -150,13 +146,11 @@ impl Experiment {
              to the receiving application.",
             common.definition()
         );
-        for (index, link) in self.file.link.iter().enumerate() {
-            for direction in [DirectedLink::forward(index), DirectedLink::reverse(index)] {
-                let own = direction.of(link).accounting;
-                if own != common {
-                    let (name, what) = (direction.name(link), own.definition());
-                    let _ = write!(sentence, " The bandwidth of link {name} counts {what}.");
-                }
+        for (direction, link) in self.file.directions() {
+            let own = direction.of(link).accounting;
+            if own != common {
+                let (name, what) = (direction.name(link), own.definition());
+                let _ = write!(sentence, " The bandwidth of link {name} counts {what}.");
             }
         }
         sentence
@@ -169,7 +163,7 @@ impl Experiment {
                 || self.file.flow.iter().any(|flow| flow.name.value == name)
         };
         let directions = self.file.directions();
-        let names = directions.flat_map(|direction| direction.scheduler.names());
+        let names = directions.flat_map(|(way, link)| way.of(link).scheduler.names());
         let names: BTreeSet<&str> = names.map(|name| name.value.as_str()).collect();
         names.into_iter().filter(|name| !known(name)).collect()
     }

@@ -11,7 +11,7 @@ use fairwind_path::units::Duration;
 use schemars::JsonSchema;
 
 use crate::diagnostic::Span;
-use crate::topology::Topology;
+use crate::topology::{DirectedLink, Topology};
 
 pub mod arguments;
 mod check;
@@ -20,6 +20,7 @@ mod overrides;
 pub mod value;
 
 pub mod flow;
+mod forms;
 pub mod link;
 mod record;
 pub mod schema;
@@ -115,37 +116,28 @@ impl ExperimentFile {
         folder: &Path,
         findings: &mut Findings,
     ) -> Option<ExperimentFile> {
-        let mut fields = Fields::new("file", table, Span::default());
-        let title = fields.optional(findings, "title", decode::text);
-        let duration = fields.required(findings, "duration", "\"60s\"", decode::positive_duration);
-        let warmup = fields.get_or(findings, "warmup", Duration::ZERO, |node, findings| {
-            warmup(node, duration, findings)
-        });
-        let seeds = fields.get_or(findings, "seeds", vec![1], seeds);
-        let stack = fields.get_or(findings, "stack", Stack::Linux, choice(Stack::WORDS));
+        let mut fields = Fields::new("file", table, Span::default(), findings);
+        let title = fields.optional("title", decode::text);
+        let duration = fields.required("duration", "\"60s\"", decode::positive_duration);
+        let warmup = |node: &Node, findings: &mut Findings| warmup(node, duration, findings);
+        let warmup = fields.get_or("warmup", Duration::ZERO, warmup);
+        let seeds = fields.get_or("seeds", vec![1], seeds);
+        let stack = fields.get_or("stack", Stack::Linux, choice(Stack::WORDS));
         let accounting = choice(link::ACCOUNTING);
-        let accounting = fields.get_or(findings, "accounting", Accounting::Ip, accounting);
-        let mss = fields.get_or(findings, "mss", DEFAULT_MSS, flow::segment_payload());
-        let hz = fields.get_or(findings, "hz", DEFAULT_HZ, hz);
-        let tcp_rmem = fields.get_or(findings, "tcp_rmem", DEFAULT_RMEM, three_sizes);
-        let tcp_wmem = fields.get_or(findings, "tcp_wmem", DEFAULT_WMEM, three_sizes);
+        let accounting = fields.get_or("accounting", Accounting::Ip, accounting);
+        let mss = fields.get_or("mss", DEFAULT_MSS, flow::segment_payload());
+        let hz = fields.get_or("hz", DEFAULT_HZ, hz);
+        let tcp_rmem = fields.get_or("tcp_rmem", DEFAULT_RMEM, three_sizes);
+        let tcp_wmem = fields.get_or("tcp_wmem", DEFAULT_WMEM, three_sizes);
         let time_scale = decode::number(TIME_SCALE_RANGE.0, TIME_SCALE_RANGE.1);
-        let time_scale = fields.get_or(findings, "time_scale", 1.0, time_scale);
-        let record = fields.get_or(findings, "record", Record::default(), Record::read);
+        let time_scale = fields.get_or("time_scale", 1.0, time_scale);
         let recordings = Recordings { folder, time_scale };
-        let link = fields.tables(findings, "link", |node, _, findings| {
-            Link::read(node, accounting, recordings, findings)
-        });
-        let flow = fields.tables(findings, "flow", |node, position, findings| {
-            Flow::read(node, position, stack, mss, findings)
-        });
-        fields.finish(findings);
-        Some(ExperimentFile {
+        let file = ExperimentFile {
             title: title.unwrap_or_else(|| {
                 let stem = Path::new(name).file_stem();
                 stem.map_or(name.to_owned(), |stem| stem.to_string_lossy().into_owned())
             }),
-            duration: duration?,
+            duration,
             warmup,
             seeds,
             stack,
@@ -155,23 +147,29 @@ impl ExperimentFile {
             tcp_rmem,
             tcp_wmem,
             time_scale,
-            record,
+            record: fields.get_or("record", Record::default(), Record::read),
             // With a link or flow missing, the others cannot be checked against each other.
-            link: link?,
-            flow: flow?,
-        })
+            link: fields.tables("link", |node, _, findings| {
+                Link::read(node, accounting, recordings, findings)
+            }),
+            flow: fields.tables("flow", |node, position, findings| {
+                Flow::read(node, position, stack, mss, findings)
+            }),
+        };
+        fields.finish(file)
     }
 
     /// Whether a bandwidth, delay or loss follows a recording.
     pub fn follows_traces(&self) -> bool {
-        self.directions().any(link::Direction::follows_traces)
+        let mut directions = self.directions();
+        directions.any(|(way, link)| way.of(link).follows_traces())
     }
 
-    /// Both directions of each link.
-    pub(crate) fn directions(&self) -> impl Iterator<Item = &link::Direction> {
-        self.link
-            .iter()
-            .flat_map(|link| [&link.forward, &link.reverse])
+    /// Both directions of each link, in the order of [`DirectedLink::index`], each with its link.
+    pub fn directions(&self) -> impl Iterator<Item = (DirectedLink, &Link)> {
+        self.link.iter().enumerate().flat_map(|(index, link)| {
+            [DirectedLink::forward(index), DirectedLink::reverse(index)].map(|way| (way, link))
+        })
     }
 }
 
@@ -196,14 +194,14 @@ pub fn read(
         overrides::apply(&mut table, argument, source, findings);
     }
     let file = ExperimentFile::read(&table, name, folder, findings)?;
-    let topology = check::check(&file, findings)?;
+    let topology = check::check(&file.link, &file.flow, findings)?;
     Some((file, topology))
 }
 
-/// A warm-up, which is shorter than the run.
-fn warmup(node: &Node, run: Option<Duration>, findings: &mut Findings) -> Option<Duration> {
+/// A warm-up, which is shorter than the run; that is 0 if it is not known.
+fn warmup(node: &Node, run: Duration, findings: &mut Findings) -> Option<Duration> {
     let warmup = decode::duration(node, findings)?;
-    if let Some(run) = run.filter(|run| warmup >= *run) {
+    if run > Duration::ZERO && warmup >= run {
         let message = format!("a warm-up of {warmup} in a run of {run} leaves nothing");
         let help = "write a warm-up shorter than the duration";
         return findings.refuse(node.span, message, help);

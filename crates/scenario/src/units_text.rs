@@ -29,7 +29,7 @@ struct Kind {
     noun: &'static str,
     /// Unit, and its size in the unit of the result.
     units: &'static [(&'static str, u64)],
-    /// Spellings used elsewhere, and the unit that they mean.
+    /// Units, each with the spellings that mean it elsewhere.
     elsewhere: &'static [(&'static str, &'static str)],
     example: &'static str,
 }
@@ -47,15 +47,11 @@ const DURATION: Kind = Kind {
         ("μs", 1_000),
     ],
     elsewhere: &[
-        ("sec", "s"),
-        ("secs", "s"),
-        ("second", "s"),
-        ("seconds", "s"),
-        ("msec", "ms"),
-        ("usec", "us"),
-        ("m", "min"),
-        ("minutes", "min"),
-        ("hours", "h"),
+        ("s", "sec secs second seconds"),
+        ("ms", "msec"),
+        ("us", "usec"),
+        ("min", "m minutes"),
+        ("h", "hours"),
     ],
     example: "10ms",
 };
@@ -74,17 +70,10 @@ const BANDWIDTH: Kind = Kind {
         ("GB/s", 8_000_000_000),
     ],
     elsewhere: &[
-        ("bps", "bit/s"),
-        ("b/s", "bit/s"),
-        ("kbps", "kbit/s"),
-        ("kbit", "kbit/s"),
-        ("kb/s", "kbit/s"),
-        ("mbps", "Mbit/s"),
-        ("mbit", "Mbit/s"),
-        ("mb/s", "Mbit/s"),
-        ("gbps", "Gbit/s"),
-        ("gbit", "Gbit/s"),
-        ("gb/s", "Gbit/s"),
+        ("bit/s", "bps b/s"),
+        ("kbit/s", "kbps kbit kb/s"),
+        ("Mbit/s", "mbps mbit mb/s"),
+        ("Gbit/s", "gbps gbit gb/s"),
     ],
     example: "50Mbit/s",
 };
@@ -101,25 +90,14 @@ const BYTES: Kind = Kind {
         ("MiB", 1_048_576),
         ("GiB", 1_073_741_824),
     ],
-    elsewhere: &[
-        ("byte", "B"),
-        ("bytes", "B"),
-        ("k", "kB"),
-        ("m", "MB"),
-        ("g", "GB"),
-    ],
+    elsewhere: &[("B", "byte bytes"), ("kB", "k"), ("MB", "m"), ("GB", "g")],
     example: "500MB",
 };
 
 const PACKETS: Kind = Kind {
     noun: "a number of packets",
     units: &[("pkt", 1)],
-    elsewhere: &[
-        ("pkts", "pkt"),
-        ("packet", "pkt"),
-        ("packets", "pkt"),
-        ("p", "pkt"),
-    ],
+    elsewhere: &[("pkt", "pkts packet packets p")],
     example: "1000pkt",
 };
 
@@ -173,6 +151,21 @@ pub fn percentage(text: &str) -> Result<f64, UnitError> {
         return Err(wrong());
     }
     Ok(share)
+}
+
+/// Parses the value of a congestion control's parameter with this unit, in that unit: `"50ms"` for `us`, rounded
+/// to the nearest, `"300pkt"` for `packets`, `"on"` or `"off"` for `on/off`.
+pub fn parameter(text: &str, unit: &str) -> Option<i64> {
+    match (unit, text) {
+        ("us", _) => i64::try_from((duration(text).ok()?.as_nanos() + 500) / 1_000).ok(),
+        ("packets", _) => match amount(text).ok()? {
+            Amount::Packets(packets) => i64::try_from(packets).ok(),
+            Amount::Bytes(_) => None,
+        },
+        ("on/off", "on") => Some(1),
+        ("on/off", "off") => Some(0),
+        _ => None,
+    }
 }
 
 fn quantity(text: &str, kind: &Kind) -> Result<u64, UnitError> {
@@ -246,12 +239,9 @@ fn unknown_unit(text: &str, unit: &str, kind: &Kind) -> UnitError {
 fn translation(unit: &str, kind: &Kind) -> Option<&'static str> {
     let lower = unit.to_lowercase();
     let known = kind.units.iter().map(|(name, _)| (*name, *name));
-    kind.elsewhere
-        .iter()
-        .copied()
-        .chain(known)
-        .find(|(theirs, _)| theirs.to_lowercase() == lower)
-        .map(|(_, ours)| ours)
+    let mut all = kind.elsewhere.iter().copied().chain(known);
+    all.find(|(_, theirs)| theirs.split(' ').any(|one| one.to_lowercase() == lower))
+        .map(|(ours, _)| ours)
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use std::path::Path;
 use fairwind_experiment::{EngineError, ExecuteError};
 use fairwind_report::overlay::OverlayError;
 use fairwind_result::ResultError;
-use fairwind_result::series::SeriesError;
 use fairwind_scenario::Diagnostic;
 
 /// Why a study failed.
@@ -68,7 +67,6 @@ failures_of_the_work!(
     EngineError,
     OverlayError,
     ResultError,
-    SeriesError,
     io::Error,
     jiff::Error,
     serde_json::Error

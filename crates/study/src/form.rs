@@ -1,8 +1,8 @@
-//! Tables of the files that people write, field by field. A field that is missing or wrong is reported and read as
-//! empty: of a file with a report nothing is taken, so all its mistakes are found at once.
+//! Reads the files that people write. A field that is missing or wrong is reported and read as empty: of a file with a
+//! report nothing is taken, so all its mistakes are found at once.
 
-use fairwind_scenario::diagnostic::{Diagnostic, Sources, Span};
-use fairwind_scenario::file::decode::{self, Fields, Findings};
+use fairwind_scenario::diagnostic::{Diagnostic, Sources};
+use fairwind_scenario::file::decode::{self, Findings};
 use fairwind_scenario::file::value::{Node, Table, parse_document};
 
 use crate::Filter;
@@ -22,63 +22,6 @@ pub(crate) fn decoded<T>(
         }
     };
     findings.result(value)
-}
-
-/// A table, and where its mistakes are reported.
-pub(crate) struct Form<'a, 'f> {
-    pub fields: Fields<'a>,
-    pub findings: &'f mut Findings,
-}
-
-impl<'a, 'f> Form<'a, 'f> {
-    /// The whole text, which messages call `what`.
-    pub(crate) fn whole(what: &'static str, table: &'a Table, findings: &'f mut Findings) -> Self {
-        let fields = Fields::new(what, table, Span::default());
-        Form { fields, findings }
-    }
-
-    /// The table that a node must be; `example` shows how it is written.
-    pub(crate) fn of(
-        what: &'static str,
-        node: &'a Node,
-        findings: &'f mut Findings,
-        example: &str,
-    ) -> Option<Self> {
-        let fields = Fields::of(what, node, findings, example)?;
-        Some(Form { fields, findings })
-    }
-
-    /// A required field; `example` shows how it is written.
-    pub(crate) fn required<T: Default>(
-        &mut self,
-        name: &'static str,
-        example: &str,
-        read: impl FnOnce(&Node, &mut Findings) -> Option<T>,
-    ) -> T {
-        let read = self.fields.required(self.findings, name, example, read);
-        read.unwrap_or_default()
-    }
-
-    /// An optional field.
-    pub(crate) fn optional<T: Default>(
-        &mut self,
-        name: &'static str,
-        read: impl FnOnce(&Node, &mut Findings) -> Option<T>,
-    ) -> T {
-        let read = self.fields.optional(self.findings, name, read);
-        read.unwrap_or_default()
-    }
-
-    /// A required text.
-    pub(crate) fn text(&mut self, name: &'static str, example: &str) -> String {
-        self.required(name, example, decode::text)
-    }
-
-    /// Reports the fields that have not been read.
-    pub(crate) fn end(self) -> &'f mut Findings {
-        self.fields.finish(self.findings);
-        self.findings
-    }
 }
 
 /// Reads a list, each item as `item` says; `example` shows how it is written.

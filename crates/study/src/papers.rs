@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use fairwind_scenario::diagnostic::{Diagnostic, Span, nearest};
-use fairwind_scenario::file::decode::{self, Findings};
+use fairwind_scenario::file::decode::{self, Fields, Findings};
 use fairwind_scenario::file::value::{Node, Table};
 
-use crate::form::{Form, decoded, filters, list, texts};
+use crate::form::{decoded, filters, list, texts};
 use crate::{Engines, Error, Filter};
 
 /// The name of the file.
@@ -219,9 +219,9 @@ impl Paper {
 }
 
 fn papers(table: &Table, findings: &mut Findings) -> Option<Vec<Paper>> {
-    let mut form = Form::whole("index", table, findings);
-    let papers = form.fields.node("paper");
-    let findings = form.end();
+    let mut fields = Fields::new("index", table, Span::default(), findings);
+    let papers = fields.node("paper");
+    fields.finish(());
     let Some(papers) = papers else {
         let what = "an index without papers";
         return findings.refuse(Span::default(), what, "add a [[paper]] table");
@@ -231,16 +231,16 @@ fn papers(table: &Table, findings: &mut Findings) -> Option<Vec<Paper>> {
 }
 
 fn paper(node: &Node, findings: &mut Findings) -> Option<Paper> {
-    let mut form = Form::of("paper", node, findings, "[[paper]]")?;
+    let mut fields = Fields::of("paper", node, findings, "[[paper]]")?;
     let mut paper = Paper {
-        name: form.text("name", "\"enable\""),
-        title: form.text("title", "\"…\""),
-        tables: form.optional("tables", texts),
-        figures: form.optional("figures", texts),
+        name: fields.required("name", "\"enable\"", decode::text),
+        title: fields.required("title", "\"…\"", decode::text),
+        tables: fields.or_default("tables", texts),
+        figures: fields.or_default("figures", texts),
         rows: Vec::new(),
     };
-    let rows = form.fields.node("row");
-    let findings = form.end();
+    let rows = fields.node("row");
+    fields.finish(());
     if let Some(rows) = rows {
         let rows = decode::list(rows, findings, "[[paper.row]]")?.iter();
         let row = |item| row(item, &paper.name, findings);
@@ -250,26 +250,26 @@ fn paper(node: &Node, findings: &mut Findings) -> Option<Paper> {
 }
 
 fn row(node: &Node, paper: &str, findings: &mut Findings) -> Option<Row> {
-    let mut form = Form::of("row", node, findings, "[[paper.row]]")?;
-    let id = form.text("id", "\"table-3\"");
-    let what = form.text("what", "\"Table 3: …\"");
-    let state = decode::choice(State::WORDS);
-    let state = form
-        .fields
-        .required(form.findings, "state", "\"made\"", state);
+    let mut fields = Fields::of("row", node, findings, "[[paper.row]]")?;
+    let id = fields.required("id", "\"table-3\"", decode::text);
+    let what = fields.required("what", "\"Table 3: …\"", decode::text);
+    let state = |node: &Node, findings: &mut Findings| {
+        decode::choice(State::WORDS)(node, findings).map(Some)
+    };
+    let state = fields.required("state", "\"made\"", state);
     let row = Row {
         id: format!("{paper}:{id}"),
-        tables: form.optional("tables", texts),
-        figures: form.optional("figures", texts),
+        tables: fields.or_default("tables", texts),
+        figures: fields.or_default("figures", texts),
         what,
-        found: form.optional("found", decode::text),
-        ours: form.optional("ours", decode::text),
-        differ: form.optional("differ", decode::text),
+        found: fields.or_default("found", decode::text),
+        ours: fields.or_default("ours", decode::text),
+        differ: fields.or_default("differ", decode::text),
         state: state.unwrap_or(State::Nothing),
-        page: form.optional("page", decode::text),
-        making: making(&mut form),
+        page: fields.or_default("page", decode::text),
+        making: making(&mut fields),
     };
-    let findings = form.end();
+    fields.finish(());
     if state?.is_made() != row.making.is_some() {
         let help = match row.making {
             Some(_) => "leave out `plan`, or write state = \"made\"",
@@ -281,14 +281,14 @@ fn row(node: &Node, paper: &str, findings: &mut Findings) -> Option<Row> {
     Some(row)
 }
 
-fn making(form: &mut Form<'_, '_>) -> Option<Making> {
-    let plan = form.fields.optional(form.findings, "plan", decode::text);
+fn making(fields: &mut Fields<'_, '_>) -> Option<Making> {
+    let plan = fields.optional("plan", decode::text);
     let engines = list("[\"sim\"]", decode::choice(Engines::WORDS));
     let making = Making {
-        engines: form.optional("engines", engines),
-        only: form.optional("only", filters),
-        sections: form.optional("sections", texts),
-        plots: form.optional("plots", texts),
+        engines: fields.or_default("engines", engines),
+        only: fields.or_default("only", filters),
+        sections: fields.or_default("sections", texts),
+        plots: fields.or_default("plots", texts),
         plan: plan?,
     };
     (!making.engines.is_empty()).then_some(making)

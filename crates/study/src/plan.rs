@@ -36,13 +36,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fairwind_scenario::diagnostic::{Diagnostic, Span, nearest, suggestion};
-use fairwind_scenario::file::decode::{self, Findings};
+use fairwind_scenario::file::decode::{self, Fields, Findings};
 use fairwind_scenario::file::value::{Node, Table, Value};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::form::{Form, decoded, filters, list, texts};
+use crate::form::{decoded, filters, list, texts};
 use crate::{Engines, Error, Filter, Study};
 
 /// The name of the file.
@@ -302,21 +302,21 @@ impl Plan {
 }
 
 fn plan(table: &Table, text: &str, folder: &Path, findings: &mut Findings) -> Option<Plan> {
-    let mut form = Form::whole("plan", table, findings);
-    let title = form.text("title", "\"…\"");
+    let mut fields = Fields::new("plan", table, Span::default(), findings);
+    let title = fields.required("title", "\"…\"", decode::text);
     let example = format!("\"{}\"", Study::WORDS[0].0);
-    let study = decode::choice(Study::WORDS);
-    let study = form
-        .fields
-        .required(form.findings, "study", &example, study);
-    let page = form.fields.optional(form.findings, "page", decode::text);
-    let engines = form.required("engines", "[\"sim\"]", engines);
-    let runs = tables(&mut form, "run");
-    let of_page = [tables(&mut form, "table"), tables(&mut form, "figure")];
-    let quick = form.optional("quick", quick);
+    let study = |node: &Node, findings: &mut Findings| {
+        decode::choice(Study::WORDS)(node, findings).map(Some)
+    };
+    let study = fields.required("study", &example, study);
+    let page = fields.optional("page", decode::text);
+    let engines = fields.required("engines", "[\"sim\"]", engines);
+    let runs = tables(&mut fields, "run");
+    let of_page = [tables(&mut fields, "table"), tables(&mut fields, "figure")];
+    let quick = fields.or_default("quick", quick);
     // It is for the study.
-    form.fields.node("data");
-    let findings = form.end();
+    fields.node("data");
+    fields.finish(());
     let study = study?;
     if runs.is_empty() {
         let what = "a plan without runs";
@@ -349,8 +349,8 @@ fn plan(table: &Table, text: &str, folder: &Path, findings: &mut Findings) -> Op
 }
 
 /// The tables of a list, `[[name]]`; none if there is no such list.
-fn tables<'a>(form: &mut Form<'a, '_>, name: &'static str) -> &'a [Node] {
-    match form.fields.node(name) {
+fn tables<'a>(fields: &mut Fields<'a, '_>, name: &'static str) -> &'a [Node] {
+    match fields.node(name) {
         None => &[],
         Some(Node {
             value: Value::Array(items),
@@ -359,7 +359,7 @@ fn tables<'a>(form: &mut Form<'a, '_>, name: &'static str) -> &'a [Node] {
         Some(node) => {
             let what = format!("`{name}` is {}, not a list of tables", node.noun());
             let help = format!("write [[{name}]] with two brackets");
-            form.findings.add(node.span, what, help);
+            fields.findings.add(node.span, what, help);
             &[]
         }
     }
@@ -476,17 +476,17 @@ fn table_plan(
     names: &[&str],
     findings: &mut Findings,
 ) -> Option<TablePlan> {
-    let mut form = Form::of("table", node, findings, "[[table]]")?;
-    let section = form.text("section", "\"figure 4.1\"");
+    let mut fields = Fields::of("table", node, findings, "[[table]]")?;
+    let section = fields.required("section", "\"figure 4.1\"", decode::text);
     let example = format!("\"{}\"", study.tables.first().copied().unwrap_or_default());
-    let kind = form.required("kind", &example, word(study.tables));
-    let run = form.optional("run", |node, findings| {
+    let kind = fields.required("kind", &example, word(study.tables));
+    let run = fields.or_default("run", |node, findings| {
         Some(name_of_run(node, names, findings))
     });
     let example = "[{ cells = [\"…\"] }]";
     let row = |node: &Node, findings: &mut Findings| row(node, run.as_deref(), names, findings);
-    let rows = form.required("rows", example, list(example, row));
-    form.end();
+    let rows = fields.required("rows", example, list(example, row));
+    fields.finish(());
     Some(TablePlan {
         section,
         kind,
@@ -496,12 +496,12 @@ fn table_plan(
 
 /// A row, of the run that it or else its table names.
 fn row(node: &Node, run: Option<&str>, names: &[&str], findings: &mut Findings) -> Option<Row> {
-    let mut form = Form::of("row", node, findings, "{ run = \"…\", cells = [\"…\"] }")?;
-    let own = form.optional("run", |node, findings| {
+    let mut fields = Fields::of("row", node, findings, "{ run = \"…\", cells = [\"…\"] }")?;
+    let own = fields.or_default("run", |node, findings| {
         Some(name_of_run(node, names, findings))
     });
-    let cells = form.required("cells", "[\"…\"]", texts);
-    let findings = form.end();
+    let cells = fields.required("cells", "[\"…\"]", texts);
+    fields.finish(());
     let Some(run) = own.or_else(|| run.map(str::to_owned)) else {
         let help = "add run = \"…\" here or above `rows`";
         return findings.refuse(node.span, "a row of no run", help);
@@ -528,34 +528,30 @@ fn figure_plan(
     names: &[&str],
     findings: &mut Findings,
 ) -> Option<FigurePlan> {
-    let mut form = Form::of("figure", node, findings, "[[figure]]")?;
+    let mut fields = Fields::of("figure", node, findings, "[[figure]]")?;
     let known = [names, study.comparisons].concat();
     let figure = FigurePlan {
-        section: form.text("section", "\"figures\""),
-        caption: form.text("caption", "\"Throughput\""),
-        run: form.required("run", "\"…\"", |node, findings| {
+        section: fields.required("section", "\"figures\"", decode::text),
+        caption: fields.required("caption", "\"Throughput\"", decode::text),
+        run: fields.required("run", "\"…\"", |node, findings| {
             name_of_run(node, &known, findings)
         }),
-        stack: form.required("stack", "\"linux\"", word(&["linux", "2005"])),
-        plot: form.text("plot", "\"throughput.svg\""),
-        file: form.text("file", "\"figure.svg\""),
+        stack: fields.required("stack", "\"linux\"", word(&["linux", "2005"])),
+        plot: fields.required("plot", "\"throughput.svg\"", decode::text),
+        file: fields.required("file", "\"figure.svg\"", decode::text),
     };
-    form.end();
+    fields.finish(());
     Some(figure)
 }
 
 fn quick(node: &Node, findings: &mut Findings) -> Option<Quick> {
-    let mut form = Form::of("quick", node, findings, "{ seeds = 1 }")?;
+    let mut fields = Fields::of("quick", node, findings, "{ seeds = 1 }")?;
     let quick = Quick {
-        seeds: form
-            .fields
-            .optional(form.findings, "seeds", decode::whole(1, 1_000)),
-        only: form.optional("only", filters),
-        scale: form
-            .fields
-            .optional(form.findings, "scale", decode::number(0.001, 1.0)),
+        seeds: fields.optional("seeds", decode::whole(1, 1_000)),
+        only: fields.or_default("only", filters),
+        scale: fields.optional("scale", decode::number(0.001, 1.0)),
     };
-    form.end();
+    fields.finish(());
     Some(quick)
 }
 

@@ -15,8 +15,7 @@ use fairwind_sim::outcome::{Observer, PipeSample};
 use fairwind_sim::scenario::{FlowConfig, Hop, Sampling, Scenario, Stack, Switch, TcpConfig};
 
 use super::performance::Stopwatch;
-use super::work::Work;
-use super::{Engine, EngineError, Run, totals};
+use super::{Engine, EngineError, Run, totals, work};
 
 /// Runs experiments in virtual time with `fairwind-sim`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,15 +67,13 @@ pub fn scenario(
     records: bool,
 ) -> Result<Scenario, EngineError> {
     let file = experiment.file();
-    let directions = (0..file.link.len())
-        .flat_map(|link| [DirectedLink::forward(link), DirectedLink::reverse(link)]);
+    let pipes = file.directions();
+    let pipes = pipes.map(|(direction, link)| pipes::pipe(direction.of(link)));
     Ok(Scenario {
         seed,
         duration: file.duration,
         warmup: file.warmup,
-        pipes: directions
-            .map(|direction| pipes::pipe(direction.of(&file.link[direction.link()])))
-            .collect(),
+        pipes: pipes.collect(),
         flows: experiment
             .flows()
             .iter()
@@ -127,10 +124,7 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfi
     };
     Ok(FlowConfig {
         start: Time::ZERO + copy.start,
-        application: match Work::of(flow) {
-            Work::Traffic(application) => application,
-            Work::Programs { .. } => return Err(unable(flow)),
-        },
+        application: work::traffic(flow).ok_or_else(|| unable(flow))?,
         tcp: TcpConfig {
             stack: match flow.stack {
                 file::Stack::Linux => Stack::Linux,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fairwind_result::{
     CAPTURES_FOLDER, EXPERIMENT_FILE, FLOWS_FILE, LINKS_FILE, PLOTS_FOLDER, PROGRAMS_FOLDER,
-    REPORT_FILE, RESULT_FILE, SUMMARY_FILE,
+    REPORT_FILE, RESULT_FILE, ResultError, SUMMARY_FILE,
 };
 
 use super::ExecuteError;
@@ -34,8 +34,8 @@ impl Destination {
         let parent = parent(&out);
         leftovers::remove(parent, name);
         may_be_replaced(&out, force)?;
-        fs::create_dir_all(parent).map_err(ExecuteError::at(parent))?;
-        let working = Working::create(parent, name).map_err(ExecuteError::at(parent))?;
+        fs::create_dir_all(parent).map_err(ResultError::io(parent))?;
+        let working = Working::create(parent, name).map_err(ResultError::io(parent))?;
         Ok(Destination {
             out,
             force,
@@ -52,7 +52,7 @@ impl Destination {
     pub(crate) fn publish(self) -> Result<PathBuf, ExecuteError> {
         let out = self.out.clone();
         let working = self.working.path();
-        sync(working).map_err(ExecuteError::at(working))?;
+        sync(working).map_err(ResultError::io(working))?;
         // Another command may publish to the same place between any two steps here; whatever it does, the
         // name ends up with one complete result.
         loop {
@@ -60,20 +60,20 @@ impl Destination {
             match fs::rename(working, &out) {
                 Ok(()) => break,
                 Err(error) if is_taken(&error) => {}
-                Err(source) => return Err(ExecuteError::at(&out)(source)),
+                Err(source) => return Err(ResultError::io(&out)(source).into()),
             }
             // Moves the old result aside first, so that the name never holds a mixture of two.
             let aside = self.working.aside();
             match fs::rename(&out, &aside) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(source) => return Err(ExecuteError::at(&out)(source)),
+                Err(source) => return Err(ResultError::io(&out)(source).into()),
             }
             let renamed = fs::rename(working, &out);
             match renamed {
                 Err(source) if !is_taken(&source) => {
                     let _ = fs::rename(&aside, &out);
-                    return Err(ExecuteError::at(&out)(source));
+                    return Err(ResultError::io(&out)(source).into());
                 }
                 // A newer result has the name; the old one is of no use to anybody.
                 _ => {
@@ -86,7 +86,7 @@ impl Destination {
         }
         let parent = parent(&out);
         self.working.keep();
-        sync(parent).map_err(ExecuteError::at(parent))?;
+        sync(parent).map_err(ResultError::io(parent))?;
         Ok(out)
     }
 }
@@ -129,11 +129,11 @@ fn may_be_replaced(out: &Path, force: bool) -> Result<(), ExecuteError> {
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(in_the_way("it is a file".into()));
         }
-        Err(source) => return Err(ExecuteError::at(out)(source)),
+        Err(source) => return Err(ResultError::io(out)(source).into()),
     };
     let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
     let names: Result<Vec<String>, io::Error> = names.collect();
-    let names = names.map_err(ExecuteError::at(out))?;
+    let names = names.map_err(ResultError::io(out))?;
     if names.is_empty() {
         return Ok(());
     }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fairwind_report::ReportError;
 use fairwind_report::overlay;
 use fairwind_result::compare::compare;
 
@@ -39,7 +38,7 @@ impl Compare {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let (comparison, distributions, page) = match &self.out {
             None => {
-                let comparison = compare(&self.a, &self.b).map_err(ReportError::from)?;
+                let comparison = compare(&self.a, &self.b)?;
                 (comparison, None, None)
             }
             Some(out) => {

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use fairwind_result::series::SeriesError;
 use fairwind_result::series::columns::{FLOW, LINK};
 use fairwind_result::series::decimate::{Point, thinned};
 use fairwind_result::series::reader::scan;
-use fairwind_result::{FLOWS_FILE, LINKS_FILE, round};
+use fairwind_result::{FLOWS_FILE, LINKS_FILE, ResultError, round};
 use serde::Serialize;
 
 use super::side::{Pair, Run, Side};
@@ -212,7 +211,7 @@ impl Distribution {
 }
 
 /// The distributions of everything that both results have: of each flow, then of each link.
-pub(super) fn read(pair: &Pair) -> Result<Vec<Distributions>, SeriesError> {
+pub(super) fn read(pair: &Pair) -> Result<Vec<Distributions>, ResultError> {
     if pair.without_series().is_some() {
         return Ok(Vec::new());
     }
@@ -259,7 +258,7 @@ fn unit(quantity: Quantity, value: i64) -> f64 {
     }
 }
 
-fn held(side: &Side, pair: &Pair) -> Result<Held, SeriesError> {
+fn held(side: &Side, pair: &Pair) -> Result<Held, ResultError> {
     let mut held = Held::new();
     for run in &side.runs {
         let flows = Series {
@@ -312,7 +311,7 @@ struct Series<'a> {
 
 impl Series<'_> {
     /// Adds, for every row, how long its values lasted: until the next row of the same name.
-    fn hold(&self, held: &mut Held) -> Result<(), SeriesError> {
+    fn hold(&self, held: &mut Held) -> Result<(), ResultError> {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let columns: Vec<&str> = self.columns.iter().map(|(column, _)| *column).collect();
         let mut latest: Vec<Option<(f64, Vec<Option<i64>>)>> = vec![None; names.len()];

@@ -11,20 +11,6 @@ use super::distribution::{Distribution, Distributions, Quantity};
 use super::side::{Pair, Side};
 use crate::plot::chart::{Across, Area, Chart, Curve, Panel, Scale, Style};
 
-/// File names of the figures.
-pub(super) const FILES: [&str; 10] = [
-    "throughput.svg",
-    "average_throughput.svg",
-    "cwnd.svg",
-    "rtt.svg",
-    "rto.svg",
-    "queue.svg",
-    "throughput_distribution.svg",
-    "cwnd_distribution.svg",
-    "rtt_distribution.svg",
-    "queue_distribution.svg",
-];
-
 /// Most panels in a figure, one for each flow or link.
 const PANELS_AT_MOST: usize = 4;
 /// Columns of a curve over time: more cannot be told apart in two colours, and files stay small.
@@ -34,19 +20,11 @@ const LINES: [Style; 2] = [Style::Solid, Style::Dashed];
 const STEPS: [Style; 2] = [Style::Steps, Style::DashedSteps];
 const THRESHOLDS: [Style; 2] = [Style::Threshold, Style::DottedThreshold];
 
-/// A figure.
-pub(super) struct Drawn {
-    /// Its file, one of [`FILES`].
-    pub file: &'static str,
-    /// The figure.
-    pub svg: String,
-}
+/// A figure: its file name, and its content unless that would be empty.
+pub(super) type Drawn = (&'static str, Option<String>);
 
-/// All figures, in the order of [`FILES`]; those that would be empty are left out.
-pub(super) fn all(pair: &Pair, distributions: &[Distributions]) -> Vec<Drawn> {
-    if pair.without_series().is_some() {
-        return Vec::new();
-    }
+/// All figures.
+pub(super) fn all(pair: &Pair, distributions: &[Distributions]) -> [Drawn; 10] {
     let over_time = OverTime {
         pair,
         seeds: seeds_text(pair),
@@ -100,22 +78,19 @@ pub(super) fn all(pair: &Pair, distributions: &[Distributions]) -> Vec<Drawn> {
             "Queue (packets)",
         ),
     ]
-    .into_iter()
-    .flatten()
-    .collect()
 }
 
-/// The figure of these panels; none if all are empty.
+/// The figure of these panels; none if all are empty, or a run has no time series.
 fn figure(
     pair: &Pair,
     file: &'static str,
     mut what: String,
     across: Across,
     mut panels: Vec<Panel>,
-) -> Option<Drawn> {
+) -> Drawn {
     panels.retain(|panel| panel.curves.iter().any(|curve| !curve.points.is_empty()));
-    if panels.is_empty() {
-        return None;
+    if panels.is_empty() || pair.without_series().is_some() {
+        return (file, None);
     }
     if panels.len() > PANELS_AT_MOST {
         what.push_str(&format!("; the first {PANELS_AT_MOST} of {}", panels.len()));
@@ -128,8 +103,7 @@ fn figure(
         across,
         panels,
     };
-    let svg = chart.svg();
-    Some(Drawn { file, svg })
+    (file, Some(chart.svg()))
 }
 
 /// The curve of the side with this number.
@@ -151,7 +125,7 @@ struct OverTime<'a> {
 }
 
 impl OverTime<'_> {
-    fn figure(&self, file: &'static str, what: String, panels: Vec<Panel>) -> Option<Drawn> {
+    fn figure(&self, file: &'static str, what: String, panels: Vec<Panel>) -> Drawn {
         let across = Across::time(self.duration_s);
         figure(self.pair, file, what, across, panels)
     }
@@ -197,7 +171,7 @@ impl OverTime<'_> {
         heading: &str,
         (unit, scale): (&'static str, Scale),
         of: fn(&FlowCurves) -> &[Point],
-    ) -> Option<Drawn> {
+    ) -> Drawn {
         let mut panels = self.flow_panels(unit, of);
         for panel in &mut panels {
             panel.scale = scale;
@@ -205,7 +179,7 @@ impl OverTime<'_> {
         self.figure(file, format!("{heading}{}", self.seeds), panels)
     }
 
-    fn windows(&self) -> Option<Drawn> {
+    fn windows(&self) -> Drawn {
         let mut panels = self.flow_panels("kB", |flow| &flow.cwnd);
         for (panel, thresholds) in panels
             .iter_mut()
@@ -224,7 +198,7 @@ impl OverTime<'_> {
         self.figure("cwnd.svg", format!("{what}{}", self.seeds), panels)
     }
 
-    fn queues(&self) -> Option<Drawn> {
+    fn queues(&self) -> Drawn {
         let worth = |link: &&String| self.pair.worth_drawing(link);
         let links = self.pair.links.iter().filter(worth);
         let panels = self.panels(links, "packets", |panel, at, side| {
@@ -241,7 +215,7 @@ impl OverTime<'_> {
 
     /// The average since the start: the mean over the runs and, if there are several, the area between their
     /// least and greatest values.
-    fn averages(&self) -> Option<Drawn> {
+    fn averages(&self) -> Drawn {
         let panels = self.panels(self.pair.flows.iter(), "Mbit/s", |panel, at, side| {
             let runs = side.runs.iter().filter_map(|run| run.flow(&panel.name));
             let curves: Vec<&[Point]> = runs.map(|flow| &*flow.average).collect();
@@ -274,7 +248,7 @@ fn distributed(
     file: &'static str,
     heading: &str,
     label: &'static str,
-) -> Option<Drawn> {
+) -> Drawn {
     let shown: Vec<&Distributions> = all
         .iter()
         .filter(|of| of.quantity == quantity)

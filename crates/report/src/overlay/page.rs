@@ -132,7 +132,7 @@ fn drawn(pair: &Pair, figures: &[Drawn]) -> String {
     }
     let figures: String = figures
         .iter()
-        .map(|figure| format!("<figure>\n{}</figure>\n", figure.svg))
+        .filter_map(|(_, svg)| Some(format!("<figure>\n{}</figure>\n", svg.as_ref()?)))
         .collect();
     format!("<section>\n<h2>Figures</h2>\n{figures}</section>\n")
 }

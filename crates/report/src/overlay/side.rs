@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 
 use fairwind_result::compare::{Comparison, Side as Origin};
 use fairwind_result::series::curves::{Curves, FlowCurves, LinkCurves};
-use fairwind_result::{RunResult, Stored, seed_folder};
-
-use crate::files::ReportError;
+use fairwind_result::{ResultError, RunResult, Stored, seed_folder};
 
 /// Two results and what they have in common.
 pub(super) struct Pair {
@@ -42,12 +40,12 @@ pub(super) struct Run {
 
 impl Pair {
     /// Reads the results in these folders, which `comparison` is about.
-    pub(super) fn read(folders: [&Path; 2], comparison: &Comparison) -> Result<Pair, ReportError> {
+    pub(super) fn read(folders: [&Path; 2], comparison: &Comparison) -> Result<Pair, ResultError> {
         let origins = [&comparison.a, &comparison.b];
         let shown = shown(origins);
         let labels = labels(origins);
         let [first, second] = labels;
-        let side = |at: usize, label: String| -> Result<Side, ReportError> {
+        let side = |at: usize, label: String| -> Result<Side, ResultError> {
             Ok(Side {
                 label,
                 runs: runs(folders[at])?,
@@ -115,7 +113,7 @@ impl Run {
     }
 }
 
-fn runs(folder: &Path) -> Result<Vec<Run>, ReportError> {
+fn runs(folder: &Path) -> Result<Vec<Run>, ResultError> {
     let stored = Stored::read(folder)?;
     // The caller may name a result's file instead of its folder.
     let folder = match folder.parent() {
@@ -136,7 +134,7 @@ fn runs(folder: &Path) -> Result<Vec<Run>, ReportError> {
     }
 }
 
-fn run(folder: PathBuf, result: RunResult) -> Result<Run, ReportError> {
+fn run(folder: PathBuf, result: RunResult) -> Result<Run, ResultError> {
     let curves = Curves::read(&folder, &result)?;
     Ok(Run {
         folder,

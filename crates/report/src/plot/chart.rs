@@ -92,8 +92,15 @@ impl Across {
         }
     }
 
-    /// A logarithmic axis from the least to the greatest of these places, all above 0, with labels at them.
-    pub(crate) fn logarithmic(label: &'static str, mut places: Vec<f64>) -> Across {
+    /// From 0 to the greatest place of a point, in equal steps.
+    pub fn all_of(label: &'static str, curves: &[Curve]) -> Across {
+        Across::linear(label, places(curves).fold(0.0, f64::max))
+    }
+
+    /// A logarithmic axis from the least to the greatest place of a point, all of which are above 0, with
+    /// labels at them.
+    pub fn logarithmic(label: &'static str, curves: &[Curve]) -> Across {
+        let mut places: Vec<f64> = places(curves).collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
         let from = places.first().copied().unwrap_or(1.0);
@@ -106,6 +113,12 @@ impl Across {
             logarithmic: true,
         }
     }
+}
+
+/// The places of all points.
+fn places(curves: &[Curve]) -> impl Iterator<Item = f64> {
+    let points = curves.iter().flat_map(|curve| &curve.points);
+    points.map(|point| point.time_s)
 }
 
 /// An area of curves with a vertical axis of its own.
@@ -181,4 +194,40 @@ pub enum Style {
     Threshold,
     /// Level until the next point, thin and dotted: a threshold beside another.
     DottedThreshold,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(across: fn(&'static str, &[Curve]) -> Across, label: &'static str) -> String {
+        let points = [(1.0, 9.0), (8.0, 42.6), (64.0, 80.1)];
+        let curves = vec![Curve {
+            name: "DRS <1>".to_owned(),
+            colour: Some(0),
+            points: points.map(Point::from).to_vec(),
+            ..Curve::default()
+        }];
+        let across = across(label, &curves);
+        Chart::new("Rate at 95 Mbit/s", "means", across, "Mbit/s", curves).svg()
+    }
+
+    #[test]
+    fn eight_is_half_way_from_one_to_sixty_four_on_a_logarithmic_axis() {
+        let svg = plot(Across::logarithmic, "File (MB)");
+        // From 66 to 862 units.
+        assert!(svg.contains("points=\"66.0,"), "{svg}");
+        assert!(svg.contains(" 464.0,"), "{svg}");
+        for label in [">1<", ">8<", ">64<", "File (MB)", "DRS &lt;1&gt;"] {
+            assert!(svg.contains(label), "{label}: {svg}");
+        }
+    }
+
+    #[test]
+    fn a_linear_axis_begins_at_zero() {
+        let svg = plot(Across::all_of, "Time (s)");
+        for label in [">0<", ">10<", "Time (s)"] {
+            assert!(svg.contains(label), "{label}: {svg}");
+        }
+    }
 }

@@ -235,16 +235,12 @@ impl Frame<'_> {
         );
         let steps = !matches!(curve.style, Style::Solid | Style::Dashed);
         let mut before = None;
-        for point in &curve.points {
+        let points = curve.points.iter().flat_map(|point| {
             let (x, y) = (self.x(point.time_s), self.y(point.value));
-            if let Some(level) = before.filter(|&level| steps && level != y) {
-                let _ = write!(svg, "{x:.1},{level:.1} ");
-            }
-            let _ = write!(svg, "{x:.1},{y:.1} ");
-            before = Some(y);
-        }
-        svg.truncate(svg.trim_end().len());
-        svg.push_str("\"/>\n");
+            let level = before.replace(y).filter(|&level| steps && level != y);
+            level.map(|level| (x, level)).into_iter().chain([(x, y)])
+        });
+        end_points(svg, points);
     }
 
     fn area(&self, svg: &mut String, area: &Area) {
@@ -256,12 +252,9 @@ impl Frame<'_> {
             svg,
             "<polygon fill=\"{fill}\" fill-opacity=\"0.2\" points=\""
         );
-        for point in area.low.iter().chain(area.high.iter().rev()) {
-            let (x, y) = (self.x(point.time_s), self.y(point.value));
-            let _ = write!(svg, "{x:.1},{y:.1} ");
-        }
-        svg.truncate(svg.trim_end().len());
-        svg.push_str("\"/>\n");
+        let points = area.low.iter().chain(area.high.iter().rev());
+        let points = points.map(|point| (self.x(point.time_s), self.y(point.value)));
+        end_points(svg, points);
     }
 
     fn strokes(&self, svg: &mut String, number: usize, times_s: &[f64], top: f64) {
@@ -284,6 +277,12 @@ impl Frame<'_> {
         }
         svg.push_str("\"/>\n");
     }
+}
+
+/// Writes points and ends their element.
+fn end_points(svg: &mut String, points: impl Iterator<Item = (f64, f64)>) {
+    let points: Vec<String> = points.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    let _ = writeln!(svg, "{}\"/>", points.join(" "));
 }
 
 /// Attributes of a place.

@@ -5,8 +5,8 @@ mod links;
 
 use std::path::Path;
 
-use super::SeriesError;
 use super::decimate::Point;
+use crate::ResultError;
 use crate::{FLOWS_FILE, LINKS_FILE, RunResult};
 
 /// Most flows, and most links, for which there are curves.
@@ -74,7 +74,7 @@ pub struct Drops {
 
 impl Curves {
     /// Reads the series in the folder of `run`; `None` if there are none.
-    pub fn read(folder: &Path, run: &RunResult) -> Result<Option<Curves>, SeriesError> {
+    pub fn read(folder: &Path, run: &RunResult) -> Result<Option<Curves>, ResultError> {
         let (flows_path, links_path) = (folder.join(FLOWS_FILE), folder.join(LINKS_FILE));
         if !flows_path.is_file() || !links_path.is_file() {
             return Ok(None);

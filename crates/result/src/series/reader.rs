@@ -10,7 +10,7 @@ use parquet::data_type::{ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
-use super::SeriesError;
+use crate::ResultError;
 
 /// A row of a series.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +32,9 @@ pub fn scan(
     names: &[&str],
     columns: &[&str],
     mut visit: impl FnMut(Row<'_>),
-) -> Result<(), SeriesError> {
-    let file = File::open(path).map_err(|error| SeriesError::new(path, error))?;
-    let wrong = |error: ParquetError| SeriesError::new(path, format!("not a series: {error}"));
+) -> Result<(), ResultError> {
+    let file = File::open(path).map_err(ResultError::of(path))?;
+    let wrong = |error: ParquetError| ResultError::unusable(path, format!("not a series: {error}"));
     let reader = SerializedFileReader::new(file).map_err(wrong)?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let position = |name: &str| {
@@ -42,7 +42,7 @@ pub fn scan(
             .columns()
             .iter()
             .position(|column| column.name() == name)
-            .ok_or_else(|| SeriesError::new(path, format!("no column '{name}'")))
+            .ok_or_else(|| ResultError::unusable(path, format!("no column '{name}'")))
     };
     let time_at = position(TIME)?;
     let name_at = position(name_column)?;

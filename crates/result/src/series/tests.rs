@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::Path;
 
 use fairwind_instruments::layout::TIME;
 use fairwind_instruments::{CongestionState, INSTRUMENTS, Instrument, Instruments};

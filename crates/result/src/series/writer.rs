@@ -13,8 +13,8 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
-use super::SeriesError;
 use super::columns::{Column, FLOW, FLOW_COLUMNS, LINK, LINK_COLUMNS, flow_row, link_row, schema};
+use crate::ResultError;
 use crate::record::{FlowSample, LinkSample, Recorder};
 use crate::{FLOWS_FILE, FORMAT_VERSION, LINKS_FILE};
 
@@ -30,7 +30,7 @@ const NAMES_AT_ONCE: usize = 4096;
 pub struct ParquetRecorder {
     flows: Table,
     links: Table,
-    error: Option<SeriesError>,
+    error: Option<ResultError>,
 }
 
 impl ParquetRecorder {
@@ -40,7 +40,7 @@ impl ParquetRecorder {
         folder: &Path,
         flows: &[String],
         links: &[String],
-    ) -> Result<ParquetRecorder, SeriesError> {
+    ) -> Result<ParquetRecorder, ResultError> {
         Ok(ParquetRecorder {
             flows: Table::create(folder.join(FLOWS_FILE), FLOW, &FLOW_COLUMNS, flows)?,
             links: Table::create(folder.join(LINKS_FILE), LINK, &LINK_COLUMNS, links)?,
@@ -49,7 +49,7 @@ impl ParquetRecorder {
     }
 
     /// Writes the remaining rows and the footers, and syncs the files to disk.
-    pub fn finish(self) -> Result<(), SeriesError> {
+    pub fn finish(self) -> Result<(), ResultError> {
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -101,13 +101,13 @@ impl Table {
         name_column: &str,
         columns: &[Column],
         names: &[String],
-    ) -> Result<Table, SeriesError> {
-        let file = File::create(&path).map_err(|error| SeriesError::new(&path, error))?;
+    ) -> Result<Table, ResultError> {
+        let file = File::create(&path).map_err(ResultError::of(&path))?;
         let file = schema(name_column, columns)
             .and_then(|schema| {
                 SerializedFileWriter::new(file, schema, Arc::new(properties(name_column, columns)))
             })
-            .map_err(|error| SeriesError::new(&path, error))?;
+            .map_err(ResultError::of(&path))?;
         Ok(Table {
             path,
             file,
@@ -118,14 +118,14 @@ impl Table {
         })
     }
 
-    fn push(&mut self, time_ns: u64, name: usize, row: &[Option<i64>]) -> Result<(), SeriesError> {
+    fn push(&mut self, time_ns: u64, name: usize, row: &[Option<i64>]) -> Result<(), ResultError> {
         debug_assert_eq!(row.len(), self.columns.len());
         if name >= self.names.len() {
             let reason = format!(
                 "sample of number {name}, but there are {}",
                 self.names.len()
             );
-            return Err(SeriesError::new(&self.path, reason));
+            return Err(ResultError::unusable(&self.path, reason));
         }
         self.times.push(time_ns as f64 / 1e9);
         self.named.push(name as u32);
@@ -139,9 +139,9 @@ impl Table {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), SeriesError> {
+    fn flush(&mut self) -> Result<(), ResultError> {
         let written = self.write_row_group();
-        written.map_err(|error| SeriesError::new(&self.path, error))?;
+        written.map_err(ResultError::of(&self.path))?;
         self.times.clear();
         self.named.clear();
         for column in &mut self.columns {
@@ -184,16 +184,15 @@ impl Table {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(), SeriesError> {
+    fn finish(mut self) -> Result<(), ResultError> {
         if !self.times.is_empty() {
             self.flush()?;
         }
         let file = self
             .file
             .into_inner()
-            .map_err(|error| SeriesError::new(&self.path, error))?;
-        file.sync_all()
-            .map_err(|error| SeriesError::new(&self.path, error))
+            .map_err(ResultError::of(&self.path))?;
+        file.sync_all().map_err(ResultError::of(&self.path))
     }
 }
 

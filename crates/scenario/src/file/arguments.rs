@@ -56,12 +56,8 @@ pub fn link(
             overrides::apply_to_link(&mut table, text, source, &mut findings);
             continue;
         };
-        let span = Span {
-            source,
-            start: 0,
-            end: text.len(),
-        };
-        table.set(located(field, span), parse_typed(text.trim(), source, 0));
+        let field = Located::new(field, Span::new(source, 0..text.len()));
+        table.set(field, parse_typed(text.trim(), source, 0));
     }
     for (key, _) in &table.entries {
         let of_files = FILE_ONLY_FIELDS
@@ -72,13 +68,9 @@ pub fn link(
             findings.add(key.span, message, *help);
         }
     }
-    let between = located("between", Span::default());
+    let between = Located::new("between", Span::default());
     table.set(between, parse_typed(ENDS, 0, 0));
-    let whole = Node {
-        span: Span::default(),
-        value: Value::Table(table.clone()),
-        typed: None,
-    };
+    let whole = Node::new(Span::default(), Value::Table(table.clone()));
     let recordings = Recordings { folder, time_scale };
     let link = Link::read(&whole, Accounting::Ip, recordings, &mut findings);
     if let Some(link) = &link {
@@ -86,11 +78,6 @@ pub fn link(
         effect::check(&table, link, &mut findings);
     }
     findings.result(link)
-}
-
-fn located(text: &str, span: Span) -> Located<String> {
-    let value = text.to_owned();
-    Located { value, span }
 }
 
 /// The port that a name in a scheduler denotes; none unless it is a number from 1 to 65535.

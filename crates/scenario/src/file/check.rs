@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use fairwind_path::queue::Capacity;
 
-use super::ExperimentFile;
 use super::decode::Findings;
 use super::flow::{Application, Flow};
 use super::link::Link;
@@ -21,23 +20,20 @@ const MOST_HOPS: usize = 255;
 const TCP_HEADERS: u64 = 52;
 
 /// Reports every contradiction; returns the topology if there is none.
-pub(super) fn check(file: &ExperimentFile, findings: &mut Findings) -> Option<Topology> {
+pub(super) fn check(links: &[Link], flows: &[Flow], findings: &mut Findings) -> Option<Topology> {
     let found_before = findings.list.len();
-    link_names(&file.link, findings);
-    flow_names(&file.flow, findings);
-    connections(&file.flow, findings);
-    let topology = Topology::of(&file.link);
-    for link in &file.link {
-        scheduler_names(link, file, &topology, findings);
+    link_names(links, findings);
+    flow_names(flows, findings);
+    connections(flows, findings);
+    let topology = Topology::of(links);
+    for link in links {
+        scheduler_names(link, flows, &topology, findings);
     }
-    let routes = file
-        .flow
-        .iter()
-        .map(|flow| route(flow, &topology, findings));
+    let routes = flows.iter().map(|flow| route(flow, &topology, findings));
     let routes: Vec<Option<Route>> = routes.collect();
     let routes: Vec<Route> = routes.into_iter().collect::<Option<_>>()?;
-    for (flow, route) in file.flow.iter().zip(&routes) {
-        packets_fit(flow, route, &file.link, findings);
+    for (flow, route) in flows.iter().zip(&routes) {
+        packets_fit(flow, route, links, findings);
     }
     (findings.list.len() == found_before).then(|| topology.with_routes(routes))
 }
@@ -88,13 +84,8 @@ fn connections(flows: &[Flow], findings: &mut Findings) {
 /// Names in schedulers must be unique. A name that is neither a flow's nor a node's is an empty class; it is
 /// refused if the scheduler has no known name at all, or if it resembles a flow or node that the scheduler
 /// does not list.
-fn scheduler_names(
-    link: &Link,
-    file: &ExperimentFile,
-    topology: &Topology,
-    findings: &mut Findings,
-) {
-    let flows = file.flow.iter().map(|flow| flow.name.value.as_str());
+fn scheduler_names(link: &Link, flows: &[Flow], topology: &Topology, findings: &mut Findings) {
+    let flows = flows.iter().map(|flow| flow.name.value.as_str());
     let nodes = topology.nodes().iter().map(String::as_str);
     let known: Vec<&str> = flows.chain(nodes).collect();
     for direction in [&link.forward, &link.reverse] {

@@ -81,23 +81,35 @@ impl Findings {
     }
 }
 
-/// The fields of one table, read by name; those that are never read are unknown.
-pub struct Fields<'a> {
+/// The fields of one table, read by name; those that are never read are unknown. A required field that is
+/// missing or wrong is reported and read as its default, so that the others are read as well.
+pub struct Fields<'a, 'f> {
     /// What the table is called in messages: `link`, `flow`, `aqm of kind red`.
     what: Cow<'static, str>,
     table: &'a Table,
     span: Span,
     known: Vec<&'static str>,
+    /// Whether every required field so far has its value.
+    complete: bool,
+    /// Where problems are reported.
+    pub findings: &'f mut Findings,
 }
 
-impl<'a> Fields<'a> {
+impl<'a, 'f> Fields<'a, 'f> {
     /// The fields of `table`, which messages call `what`.
-    pub fn new(what: &'static str, table: &'a Table, span: Span) -> Self {
+    pub fn new(
+        what: &'static str,
+        table: &'a Table,
+        span: Span,
+        findings: &'f mut Findings,
+    ) -> Self {
         Fields {
             what: what.into(),
             table,
             span,
             known: Vec::new(),
+            complete: true,
+            findings,
         }
     }
 
@@ -105,11 +117,11 @@ impl<'a> Fields<'a> {
     pub fn of(
         what: &'static str,
         node: &'a Node,
-        findings: &mut Findings,
+        findings: &'f mut Findings,
         example: &str,
     ) -> Option<Self> {
         let table = table(node, findings, example)?;
-        Some(Fields::new(what, table, node.span))
+        Some(Fields::new(what, table, node.span, findings))
     }
 
     /// The node of a field, if the table has it.
@@ -126,46 +138,55 @@ impl<'a> Fields<'a> {
     /// An optional field.
     pub fn optional<T>(
         &mut self,
-        findings: &mut Findings,
         name: &'static str,
         read: impl FnOnce(&Node, &mut Findings) -> Option<T>,
     ) -> Option<T> {
-        read(self.node(name)?, findings)
+        read(self.node(name)?, self.findings)
     }
 
     /// A field with a default.
     pub fn get_or<T>(
         &mut self,
-        findings: &mut Findings,
         name: &'static str,
         default: T,
         read: impl FnOnce(&Node, &mut Findings) -> Option<T>,
     ) -> T {
-        self.optional(findings, name, read).unwrap_or(default)
+        self.optional(name, read).unwrap_or(default)
+    }
+
+    /// A field whose default is that of its type.
+    pub fn or_default<T: Default>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&Node, &mut Findings) -> Option<T>,
+    ) -> T {
+        self.optional(name, read).unwrap_or_default()
     }
 
     /// A required field; `example` shows how it is written.
-    pub fn required<T>(
+    pub fn required<T: Default>(
         &mut self,
-        findings: &mut Findings,
         name: &'static str,
         example: &str,
         read: impl FnOnce(&Node, &mut Findings) -> Option<T>,
-    ) -> Option<T> {
-        let Some(node) = self.node(name) else {
-            let message = format!("{} without `{name}`", self.what);
-            return findings.refuse(self.span, message, format!("add {name} = {example}"));
+    ) -> T {
+        let value = match self.node(name) {
+            Some(node) => read(node, self.findings),
+            None => {
+                let message = format!("{} without `{name}`", self.what);
+                let help = format!("add {name} = {example}");
+                self.findings.refuse(self.span, message, help)
+            }
         };
-        read(node, findings)
+        self.needed(value).unwrap_or_default()
     }
 
-    /// The tables of `[[name]]`, at least one, each read with its position from 1; none if one of them is none.
+    /// The tables of `[[name]]`, at least one, each read with its position from 1.
     pub fn tables<T>(
         &mut self,
-        findings: &mut Findings,
         name: &'static str,
         mut read: impl FnMut(&Node, usize, &mut Findings) -> Option<T>,
-    ) -> Option<Vec<T>> {
+    ) -> Vec<T> {
         let (items, span) = match self.node(name) {
             Some(Node {
                 value: Value::Array(items),
@@ -175,41 +196,59 @@ impl<'a> Fields<'a> {
             Some(node) => {
                 let message = format!("`{name}` is {}, not a list of tables", node.noun());
                 let help = format!("write [[{name}]] with two brackets");
-                findings.add(node.span, message, help);
-                return Some(Vec::new());
+                self.findings.add(node.span, message, help);
+                return Vec::new();
             }
             None => (&[][..], self.span),
         };
         if items.is_empty() {
-            findings.add(
-                span,
-                format!("no {name}"),
-                format!("add a [[{name}]] table"),
-            );
+            let (message, help) = (format!("no {name}"), format!("add a [[{name}]] table"));
+            self.findings.add(span, message, help);
         }
-        let read = |(index, node)| read(node, index + 1, findings);
-        // All are read, also after one with a mistake.
-        let items: Vec<Option<T>> = items.iter().enumerate().map(read).collect();
-        items.into_iter().collect()
+        let read = |(index, node)| {
+            let value = read(node, index + 1, self.findings);
+            self.complete &= value.is_some();
+            value
+        };
+        items.iter().enumerate().filter_map(read).collect()
     }
 
-    /// Reports the fields that were never read.
-    pub fn finish(self, findings: &mut Findings) {
+    /// A value without which the table has none.
+    pub fn needed<T>(&mut self, value: Option<T>) -> Option<T> {
+        self.complete &= value.is_some();
+        value
+    }
+
+    /// Whether every required field so far has its value, so that they can be compared.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Reports a problem, because of which the table has no value.
+    pub fn refuse(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        self.complete = false;
+        self.findings.add(span, message, help);
+    }
+
+    /// Reports the fields that were never read. The table's value, if no required field lacks its own.
+    pub fn finish<T>(self, value: T) -> Option<T> {
         for (key, _) in &self.table.entries {
             if !self.known.contains(&key.value.as_str()) {
-                findings.add(
+                self.findings.add(
                     key.span,
                     format!("unknown field `{}` in {}", key.value, self.what),
                     suggestion(&key.value, self.known.iter().copied()),
                 );
             }
         }
-        findings.asked.insert(self.what.into_owned(), self.known);
+        let what = self.what.into_owned();
+        self.findings.asked.insert(what, self.known);
+        self.complete.then_some(value)
     }
 }
 
 /// Reads the fields of a table.
-pub(super) type FieldsReader<T> = fn(&mut Fields<'_>, &mut Findings) -> Option<T>;
+pub(super) type FieldsReader<T> = fn(&mut Fields<'_, '_>) -> T;
 
 /// Reads a table whose field `kind` says which other fields it has. Messages call it `what`, and `what of kind
 /// red` once its kind is known; `examples` are a kind in quotes and a whole table.
@@ -222,13 +261,12 @@ pub(super) fn by_kind<T>(
 ) -> Option<T> {
     let [kind, whole] = examples;
     let mut fields = Fields::of(what, node, findings, whole)?;
-    let (kind, read) = fields.required(findings, "kind", kind, |node, findings| {
-        word(node, findings, kinds)
+    let (kind, read) = fields.required("kind", kind, |node, findings| {
+        word(node, findings, kinds).map(Some)
     })?;
     fields.what = format!("{what} of kind {kind}").into();
-    let value = read(&mut fields, findings);
-    fields.finish(findings);
-    value
+    let value = read(&mut fields);
+    fields.finish(value)
 }
 
 /// A string.
@@ -244,10 +282,7 @@ pub(crate) fn located_text(node: &Node, findings: &mut Findings) -> Option<Locat
         (Value::Integer(_) | Value::Float(_) | Value::Boolean(_), Some(typed)) => typed.clone(),
         _ => return findings.wrong_type(node, "write a text in quotes"),
     };
-    Some(Located {
-        value,
-        span: node.span,
-    })
+    Some(Located::new(value, node.span))
 }
 
 /// A name: not empty, printable, at most 64 characters, no slash.

@@ -6,7 +6,7 @@ use fairwind_path::units::{Bytes, Duration};
 use schemars::JsonSchema;
 
 use super::decode::{self, Fields, Findings, choice, duration, name};
-use super::schema::ParameterValue;
+use super::forms::ParameterValue;
 use super::stack::Stack;
 use super::value::Node;
 use crate::diagnostic::Located;
@@ -90,60 +90,40 @@ impl Flow {
     ) -> Option<Flow> {
         let example = "[[flow]] with from = \"a\" and to = \"b\"";
         let mut fields = Fields::of("flow", node, findings, example)?;
-        let own_name = fields.optional(findings, "name", name);
-        let from = fields.required(findings, "from", "\"a\"", name);
-        let to = fields.required(findings, "to", "\"b\"", name);
-        let stack = fields.get_or(findings, "stack", stack, choice(Stack::WORDS));
-        let bulk = Application::Bulk;
-        let application = fields.get_or(findings, "application", bulk, Application::read);
+        let own_name = fields.optional("name", name);
+        let from = fields.required("from", "\"a\"", name);
+        let to = fields.required("to", "\"b\"", name);
+        let stack = fields.get_or("stack", stack, choice(Stack::WORDS));
+        let application = fields.get_or("application", Application::Bulk, Application::read);
         let congestion_control = match fields.node("congestion_control") {
-            Some(node) => decode::located_text(node, findings),
-            None => Some(Located {
-                value: stack.default_control().to_owned(),
-                span: node.span,
-            }),
+            Some(node) => decode::located_text(node, fields.findings),
+            None => Some(Located::new(stack.default_control(), node.span)),
         };
-        let parameters = fields.node("parameters");
-        let control = congestion_control
-            .as_ref()
-            .and_then(|name| control::control(name, parameters, findings));
-        let switch = fields.get_or(findings, "switch", Vec::new(), control::switches);
-        let bytes = fields.optional(findings, "bytes", decode::bytes);
-        let start = fields.get_or(findings, "start", Duration::ZERO, duration);
-        let receive_buffer = fields.optional(findings, "receive_buffer", decode::bytes);
-        let send_buffer = fields.optional(findings, "send_buffer", decode::bytes);
-        let count = fields.get_or(findings, "count", 1, decode::whole(1, 100_000));
-        let every = fields.get_or(findings, "every", Duration::ZERO, duration);
-        let mss = fields.get_or(findings, "mss", mss, segment_payload());
-        let pacing = fields.get_or(findings, "pacing", false, decode::boolean);
-        application.refuse_others(&fields, findings);
-        fields.finish(findings);
-        let (from, to) = (from?, to?);
-        if from.value == to.value {
-            let message = format!("a flow from `{}` to itself", from.value);
-            return findings.refuse(to.span, message, "name two different hosts");
-        }
-        Some(Flow {
-            name: own_name.unwrap_or_else(|| Located {
-                value: format!("flow-{position}"),
-                span: node.span,
-            }),
+        let control = control::read(&mut fields, congestion_control.as_ref());
+        let flow = Flow {
+            name: own_name.unwrap_or_else(|| Located::new(format!("flow-{position}"), node.span)),
             from,
             to,
-            congestion_control: congestion_control?,
-            control: control?,
-            switch,
+            congestion_control: fields.needed(congestion_control).unwrap_or_default(),
+            control,
+            switch: fields.or_default("switch", control::switches),
             application,
-            bytes,
-            start,
-            receive_buffer,
-            send_buffer,
-            count,
-            every,
+            bytes: fields.optional("bytes", decode::bytes),
+            start: fields.or_default("start", duration),
+            receive_buffer: fields.optional("receive_buffer", decode::bytes),
+            send_buffer: fields.optional("send_buffer", decode::bytes),
+            count: fields.get_or("count", 1, decode::whole(1, 100_000)),
+            every: fields.or_default("every", duration),
             stack,
-            mss,
-            pacing,
-        })
+            mss: fields.get_or("mss", mss, segment_payload()),
+            pacing: fields.or_default("pacing", decode::boolean),
+        };
+        flow.application.refuse_others(&mut fields);
+        if fields.is_complete() && flow.from.value == flow.to.value {
+            let message = format!("a flow from `{}` to itself", flow.from.value);
+            fields.refuse(flow.to.span, message, "name two different hosts");
+        }
+        fields.finish(flow)
     }
 
     /// Why the simulator cannot run it; none if it can.

@@ -14,7 +14,7 @@ use fairwind_path::units::Duration;
 use schemars::JsonSchema;
 
 use super::decode::{self, Fields, Findings, probability};
-use super::schema::{DelayValue, JitterValue, LossValue, RateValue};
+use super::forms::{DelayValue, JitterValue, LossValue, RateValue};
 use super::trace::{self, Recordings};
 use super::value::{Node, Value};
 use crate::diagnostic::Located;
@@ -101,37 +101,32 @@ impl Link {
     ) -> Option<Link> {
         let example = "[[link]] with between = [\"a\", \"b\"]";
         let mut fields = Fields::of("link", node, findings, example)?;
-        let own_name = fields.optional(findings, "name", decode::name);
-        let between = fields.required(findings, "between", "[\"a\", \"b\"]", between);
+        let own_name = fields.optional("name", decode::name);
+        let between = fields.required("between", "[\"a\", \"b\"]", between);
         let plain = Direction::plain(accounting);
-        let forward = Direction::read(&mut fields, &plain, recordings, findings);
-        let capture = fields.get_or(findings, "capture", false, decode::boolean);
-        let reverse = fields.node("reverse");
-        let reverse_written = reverse.is_some();
-        let reverse = match reverse {
+        let forward = Direction::read(&mut fields, &plain, recordings);
+        let capture = fields.or_default("capture", decode::boolean);
+        let reverse = match fields.node("reverse") {
             Some(node) => {
                 let example = "{ bandwidth = \"384kbit/s\" }";
-                let mut fields = Fields::of("reverse", node, findings, example)?;
-                let reverse = Direction::read(&mut fields, &forward, recordings, findings);
-                fields.finish(findings);
-                reverse
+                let mut fields = Fields::of("reverse", node, fields.findings, example)?;
+                let reverse = Direction::read(&mut fields, &forward, recordings);
+                fields.finish(reverse)?
             }
             None => forward.clone(),
         };
-        fields.finish(findings);
-        let between = between?;
-        let name = own_name.unwrap_or_else(|| Located {
-            value: format!("{}-{}", between[0].value, between[1].value),
-            span: between[0].span,
-        });
-        Some(Link {
-            name,
+        let link = Link {
+            name: own_name.unwrap_or_else(|| {
+                let name = format!("{}-{}", between[0].value, between[1].value);
+                Located::new(name, between[0].span)
+            }),
             between,
             forward,
             reverse,
             capture,
-            reverse_written,
-        })
+            reverse_written: fields.peek("reverse").is_some(),
+        };
+        fields.finish(link)
     }
 }
 
@@ -170,38 +165,31 @@ impl Direction {
 
     /// Reads the fields that a direction sets itself; the others are taken from `base`.
     fn read(
-        fields: &mut Fields<'_>,
+        fields: &mut Fields<'_, '_>,
         base: &Direction,
         recordings: Recordings<'_>,
-        findings: &mut Findings,
     ) -> Direction {
-        let bandwidth = fields.optional(findings, "bandwidth", |node, findings| {
-            rate(node, recordings, findings)
-        });
-        let delay = fields.optional(findings, "delay", |node, findings| {
-            delay(node, recordings, findings)
-        });
-        let jitter = fields.optional(findings, "jitter", impairments::jitter);
-        let queue = fields.optional(findings, "queue", queueing::queue);
-        let aqm = fields.optional(findings, "aqm", queueing::aqm);
-        let scheduler = fields.optional(findings, "scheduler", Scheduler::read);
-        let loss = fields.optional(findings, "loss", |node, findings| {
-            impairments::loss(node, recordings, findings)
-        });
+        let base = base.clone();
+        let rate = |node: &Node, findings: &mut Findings| rate(node, recordings, findings);
+        let delay = |node: &Node, findings: &mut Findings| delay(node, recordings, findings);
+        let loss =
+            |node: &Node, findings: &mut Findings| impairments::loss(node, recordings, findings);
         let accounting = decode::choice(ACCOUNTING);
         Direction {
-            bandwidth: bandwidth.unwrap_or_else(|| base.bandwidth.clone()),
-            delay: delay.unwrap_or_else(|| base.delay.clone()),
-            jitter: jitter.or(base.jitter),
-            queue: queue.or(base.queue),
-            aqm: aqm.unwrap_or_else(|| base.aqm.clone()),
-            scheduler: scheduler.unwrap_or_else(|| base.scheduler.clone()),
-            loss: loss.unwrap_or_else(|| base.loss.clone()),
-            duplicate: fields.get_or(findings, "duplicate", base.duplicate, probability),
+            bandwidth: fields.get_or("bandwidth", base.bandwidth, rate),
+            delay: fields.get_or("delay", base.delay, delay),
+            jitter: fields
+                .optional("jitter", impairments::jitter)
+                .or(base.jitter),
+            queue: fields.optional("queue", queueing::queue).or(base.queue),
+            aqm: fields.get_or("aqm", base.aqm, queueing::aqm),
+            scheduler: fields.get_or("scheduler", base.scheduler, Scheduler::read),
+            loss: fields.get_or("loss", base.loss, loss),
+            duplicate: fields.get_or("duplicate", base.duplicate, probability),
             reorder: fields
-                .optional(findings, "reorder", impairments::reorder)
+                .optional("reorder", impairments::reorder)
                 .or(base.reorder),
-            accounting: fields.get_or(findings, "accounting", base.accounting, accounting),
+            accounting: fields.get_or("accounting", base.accounting, accounting),
         }
     }
 

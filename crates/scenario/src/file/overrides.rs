@@ -65,11 +65,7 @@ fn assignment(
     [example, example_path]: [&str; 2],
     findings: &mut Findings,
 ) -> Option<(Vec<Located<String>>, Node)> {
-    let to = |end: usize| Span {
-        source,
-        start: 0,
-        end,
-    };
+    let to = |end: usize| Span::new(source, 0..end);
     let Some((path, typed)) = argument.split_once('=') else {
         let help = format!("write path=value, such as {example}");
         return findings.refuse(to(argument.len()), "no value", help);
@@ -153,12 +149,8 @@ fn put(
     };
     let name = &key.value;
     if table.get(name).is_none() {
-        let empty = Node {
-            span: key.span,
-            value: Value::Table(Table::default()),
-            typed: None,
-        };
-        table.set(key.clone(), empty);
+        let empty = Value::Table(Table::default());
+        table.set(key.clone(), Node::new(key.span, empty));
     }
     match table.get_mut(name).map(|node| &mut node.value) {
         Some(Value::Table(inner)) => put(inner, next, deeper, node, findings),
@@ -188,14 +180,8 @@ fn split_path(path: &str, source: usize) -> Vec<Located<String>> {
             .trim()
             .strip_prefix('"')
             .and_then(|part| part.strip_suffix('"'));
-        Located {
-            value: inner.unwrap_or(part.trim()).to_owned(),
-            span: Span {
-                source,
-                start,
-                end: start + part.len(),
-            },
-        }
+        let span = Span::new(source, start..start + part.len());
+        Located::new(inner.unwrap_or(part.trim()), span)
     });
     keys.collect()
 }

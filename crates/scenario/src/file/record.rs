@@ -37,14 +37,11 @@ impl Record {
     pub(super) fn read(node: &Node, findings: &mut Findings) -> Option<Record> {
         let mut fields = Fields::of("record", node, findings, "{ interval = \"100ms\" }")?;
         let default = Record::default();
-        let series = fields.get_or(findings, "series", default.series, boolean);
-        let interval = fields.get_or(findings, "interval", default.interval, positive_duration);
-        let every_ack = fields.get_or(findings, "every_ack", default.every_ack, boolean);
-        fields.finish(findings);
-        Some(Record {
-            series,
-            interval,
-            every_ack,
-        })
+        let record = Record {
+            series: fields.get_or("series", default.series, boolean),
+            interval: fields.get_or("interval", default.interval, positive_duration),
+            every_ack: fields.get_or("every_ack", default.every_ack, boolean),
+        };
+        fields.finish(record)
     }
 }

@@ -108,34 +108,27 @@ impl Source {
         let lines = self.text.split_inclusive('\n');
         let start: usize = lines.take(line - 1).map(str::len).sum();
         let length = self.text[start..].lines().next().map_or(0, str::len);
-        let span = Span {
-            source: findings.sources.add(&self.shown, &self.text),
-            start,
-            end: start + length,
-        };
-        findings.refuse(span, message, help)
+        let source = findings.sources.add(&self.shown, &self.text);
+        findings.refuse(Span::new(source, start..start + length), message, help)
     }
 }
 
 /// Reads `{ trace = "file.csv", repeat = true }`; the file is looked up in `folder`.
 fn source(node: &Node, table: &Table, folder: &Path, findings: &mut Findings) -> Option<Source> {
-    let mut fields = Fields::new("trace", table, node.span);
-    let trace = fields.required(findings, "trace", "\"file.csv\"", decode::located_text);
-    let repeat = fields.get_or(findings, "repeat", false, decode::boolean);
-    fields.finish(findings);
-    let trace = trace?;
-    let path = folder.join(&trace.value);
+    let mut fields = Fields::new("trace", table, node.span, findings);
+    let table = TraceTable {
+        trace: fields.required("trace", "\"file.csv\"", decode::located_text),
+        repeat: fields.or_default("repeat", decode::boolean),
+    };
+    let table = fields.finish(table)?;
+    let path = folder.join(&table.trace.value);
     let shown = path.display().to_string();
     match read(&path) {
-        Ok(text) => Some(Source {
-            table: TraceTable { trace, repeat },
-            shown,
-            text,
-        }),
+        Ok(text) => Some(Source { table, shown, text }),
         Err(error) => {
             let message = format!("trace `{shown}` cannot be read: {error}");
             let help = "name a text file; a path is relative to the experiment file";
-            findings.refuse(trace.span, message, help)
+            findings.refuse(table.trace.span, message, help)
         }
     }
 }

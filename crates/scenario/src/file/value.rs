@@ -72,6 +72,12 @@ impl Table {
 }
 
 impl Node {
+    /// A value of the file.
+    pub(crate) fn new(span: Span, value: Value) -> Node {
+        let typed = None;
+        Node { span, value, typed }
+    }
+
     /// Whether it is this string.
     pub(crate) fn is_text(&self, word: &str) -> bool {
         matches!(&self.value, Value::String(text) if text == word)
@@ -129,17 +135,9 @@ fn syntax_help(text: &str, at: usize) -> String {
 pub(crate) fn parse_typed(typed: &str, source: usize, offset: usize) -> Node {
     let mut node = match DeValue::parse(typed) {
         Ok(value) => convert(value, source, offset),
-        Err(_) => Node {
-            span: Span::default(),
-            value: Value::String(typed.to_owned()),
-            typed: None,
-        },
+        Err(_) => Node::new(Span::default(), Value::String(typed.to_owned())),
     };
-    node.span = Span {
-        source,
-        start: offset,
-        end: offset + typed.len(),
-    };
+    node.span = Span::new(source, offset..offset + typed.len());
     node.typed = Some(typed.to_owned());
     node
 }
@@ -164,21 +162,14 @@ fn convert(value: Spanned<DeValue<'_>>, source: usize, offset: usize) -> Node {
         }
         DeValue::Table(table) => Value::Table(convert_table(table, source, offset)),
     };
-    Node {
-        span,
-        value,
-        typed: None,
-    }
+    Node::new(span, value)
 }
 
 fn convert_table(table: DeTable<'_>, source: usize, offset: usize) -> Table {
     let entries = table.into_iter().map(|(key, value)| {
         let span = place(key.span(), source, offset);
-        let name = key.into_inner().into_owned();
-        (
-            Located { value: name, span },
-            convert(value, source, offset),
-        )
+        let name = Located::new(key.into_inner(), span);
+        (name, convert(value, source, offset))
     });
     let mut entries: Vec<_> = entries.collect();
     entries.sort_by_key(|(key, _)| key.span);
@@ -186,9 +177,5 @@ fn convert_table(table: DeTable<'_>, source: usize, offset: usize) -> Table {
 }
 
 fn place(range: Range<usize>, source: usize, offset: usize) -> Span {
-    Span {
-        source,
-        start: range.start + offset,
-        end: range.end + offset,
-    }
+    Span::new(source, range.start + offset..range.end + offset)
 }

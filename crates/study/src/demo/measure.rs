@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fairwind_report::page::Point;
-use fairwind_result::series::SeriesError;
 use fairwind_result::series::columns::FLOW;
 use fairwind_result::series::reader::scan;
-use fairwind_result::{FLOWS_FILE, RunResult};
+use fairwind_result::{FLOWS_FILE, ResultError, RunResult};
 
 use super::network::{TRANSFER, others};
 use super::story::START_S;
@@ -66,7 +65,7 @@ impl Measured {
     ///
     /// # Errors
     /// Fails if there are no series or they cannot be read.
-    pub fn read(folder: &Path, run: &RunResult) -> Result<Measured, SeriesError> {
+    pub fn read(folder: &Path, run: &RunResult) -> Result<Measured, ResultError> {
         let names = others();
         let mut flows: Vec<&str> = names.iter().map(String::as_str).collect();
         let transfer = flows.len();

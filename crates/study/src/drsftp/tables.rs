@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fairwind_report::plot::curves::{Axis, Curve, Plot};
+use fairwind_report::page::{Across, Chart, Curve, Point};
 use fairwind_result::Machine;
 
 use super::bench::{Cells, Measured, control};
@@ -50,12 +50,12 @@ struct Page<'a> {
 
 impl Page<'_> {
     /// Draws a figure and returns the link to it.
-    fn draw(&mut self, file: &str, plot: &Plot<'_>) -> String {
+    fn draw(&mut self, file: &str, plot: &Chart) -> String {
         let figure = Figure {
             file: format!("{file}.svg"),
             svg: plot.svg(),
         };
-        let link = figure.link(self.plan, plot.title);
+        let link = figure.link(self.plan, &plot.title);
         self.made.figures.push(figure);
         link + "\n"
     }
@@ -126,13 +126,10 @@ impl Page<'_> {
 
     /// Adds a figure over the sizes of files, and its table.
     fn over_sizes(&mut self, part: &OverSizes<'_>) {
-        let plot = Plot {
-            title: &part.title,
-            what: "Means of the transfers of each size, by kind of buffer",
-            axis: Axis::Logarithmic("File (MB)"),
-            unit: part.unit,
-            curves: &curves(part.cells, &part.drawn, part.value),
-        };
+        let what = "Means of the transfers of each size, by kind of buffer";
+        let curves = curves(part.cells, &part.drawn, part.value);
+        let across = Across::logarithmic("File (MB)", &curves);
+        let plot = Chart::new(&part.title, what, across, part.unit, curves);
         let figure = self.draw(&part.name, &plot);
         let heads = part.listed.iter();
         let heads = heads.map(|kind| format!("| >{} ({}) ", kind.name, part.unit));
@@ -152,30 +149,23 @@ impl Page<'_> {
     /// Figures 6 and 7.
     fn over_time(&mut self, line: &Line, size: u64, reports: &[Report]) {
         let title = format!("Receive buffer at {}, {size} MB", line.name);
-        let buffers = Plot {
-            title: &title,
-            what: "What right-sizing asked for, in each transfer",
-            axis: Axis::Linear("Time (s)"),
-            unit: "MB",
-            curves: &numbered(reports, buffer_over_time),
-        };
+        let what = "What right-sizing asked for, in each transfer";
+        let curves = numbered(reports, buffer_over_time);
+        let across = Across::all_of("Time (s)", &curves);
+        let buffers = Chart::new(&title, what, across, "MB", curves);
         let mut figures = self.draw(&format!("buffer-{}", line.word), &buffers);
         let title = format!(
             "Bandwidth estimates that changed the buffer at {}",
             line.name
         );
-        let estimates = Plot {
-            title: &title,
-            what: "In each transfer",
-            axis: Axis::Linear("Time (s)"),
-            unit: "Mbit/s",
-            curves: &numbered(reports, |report| {
-                let changes = report.changes().into_iter();
-                changes
-                    .map(|change| (change.seconds, change.mbps))
-                    .collect()
-            }),
-        };
+        let curves = numbered(reports, |report| {
+            let changes = report.changes().into_iter();
+            changes
+                .map(|change| (change.seconds, change.mbps))
+                .collect()
+        });
+        let across = Across::all_of("Time (s)", &curves);
+        let estimates = Chart::new(&title, "In each transfer", across, "Mbit/s", curves);
         figures += &self.draw(&format!("estimate-{}", line.word), &estimates);
         let mut table = Table::new(
             "Transfer | >Rate (Mbit/s) | >Last buffer (MB) | >Shortest echo (ms) | >Last RTT (ms) | >Messages",
@@ -321,12 +311,13 @@ fn rate_and_spread(reports: &[Report]) -> String {
 fn curves(cells: &Cells, kinds: &[&Kind], value: fn(&[Report]) -> f64) -> Vec<Curve> {
     let curve = |kind: &&Kind| Curve {
         name: kind.name.clone(),
-        colour: kind.colour,
+        colour: Some(kind.colour),
         points: cells
             .iter()
             .filter(|((word, _), _)| *word == kind.word)
-            .map(|((_, size), reports)| (*size as f64, value(reports)))
+            .map(|((_, size), reports)| Point::from((*size as f64, value(reports))))
             .collect(),
+        ..Curve::default()
     };
     kinds.iter().map(curve).collect()
 }
@@ -335,8 +326,9 @@ fn curves(cells: &Cells, kinds: &[&Kind], value: fn(&[Report]) -> f64) -> Vec<Cu
 fn numbered(reports: &[Report], points: impl Fn(&Report) -> Vec<(f64, f64)>) -> Vec<Curve> {
     let curve = |(at, report): (usize, &Report)| Curve {
         name: format!("transfer {}", at + 1),
-        colour: at,
-        points: points(report),
+        colour: Some(at),
+        points: points(report).into_iter().map(Point::from).collect(),
+        ..Curve::default()
     };
     reports.iter().enumerate().map(curve).collect()
 }

@@ -293,48 +293,49 @@ impl FlowTotals {
     }
 }
 
-/// Finds the flow of a socket.
+/// Finds the flow of a socket, and its role there, by namespace, remote address and port.
 #[derive(Debug, Default)]
-struct Directory {
-    /// By namespace, remote address and the flow's port.
-    senders: HashMap<(u32, IpAddr, u16), usize>,
-    receivers: HashMap<(u32, IpAddr, u16), usize>,
-    /// By namespace and remote address.
-    either: HashMap<(u32, IpAddr), usize>,
+struct Directory(HashMap<(u32, IpAddr, Port), (usize, Role)>);
+
+/// Which port of a socket is that of its flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Port {
+    Remote(u16),
+    Local(u16),
+    Any,
 }
 
 impl Directory {
     fn new(flows: &[Ends]) -> Directory {
-        let mut directory = Directory::default();
+        let mut directory = HashMap::new();
         for (flow, Ends { from, to, port }) in flows.iter().enumerate() {
-            let (sends, receives) = ((from.0, to.1.into()), (to.0, from.1.into()));
-            match *port {
-                Some(port) => {
-                    directory.senders.insert((sends.0, sends.1, port), flow);
-                    directory
-                        .receivers
-                        .insert((receives.0, receives.1, port), flow);
-                }
+            let ends = match *port {
+                Some(port) => [
+                    (Port::Remote(port), Role::Sender),
+                    (Port::Local(port), Role::Receiver),
+                ],
+                None => [(Port::Any, Role::Either); 2],
+            };
+            for ((port, role), (own, other)) in ends.into_iter().zip([(from, to), (to, from)]) {
                 // Of several flows with programs between the same two addresses, the first gets all
                 // connections.
-                None => {
-                    for end in [sends, receives] {
-                        directory.either.entry(end).or_insert(flow);
-                    }
-                }
+                let end = (own.0, other.1.into(), port);
+                directory.entry(end).or_insert((flow, role));
             }
         }
-        directory
+        Directory(directory)
     }
 
     fn find(&self, netns: u32, local: SocketAddr, remote: SocketAddr) -> Option<(usize, Role)> {
-        let sender = self.senders.get(&(netns, remote.ip(), remote.port()));
-        let receiver = self.receivers.get(&(netns, remote.ip(), local.port()));
-        let either = self.either.get(&(netns, remote.ip()));
-        sender
-            .map(|flow| (*flow, Role::Sender))
-            .or_else(|| receiver.map(|flow| (*flow, Role::Receiver)))
-            .or_else(|| either.map(|flow| (*flow, Role::Either)))
+        let ports = [
+            Port::Remote(remote.port()),
+            Port::Local(local.port()),
+            Port::Any,
+        ];
+        let mut found = ports
+            .iter()
+            .map(|port| self.0.get(&(netns, remote.ip(), *port)));
+        found.find_map(|found| found.copied())
     }
 }
 

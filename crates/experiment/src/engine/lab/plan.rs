@@ -11,7 +11,6 @@ use fairwind_lab::network::{FlowId, FlowKey, Network, NodeId, PipeId};
 use fairwind_result::CAPTURES_FOLDER;
 use fairwind_scenario::file::{self, Stack, flow};
 use fairwind_scenario::pipes;
-use fairwind_scenario::topology::DirectedLink;
 use fairwind_scenario::{Experiment, FlowCopy};
 
 use super::stack;
@@ -173,7 +172,7 @@ impl Plan {
         }
     }
 
-    /// The network between the hosts, and its pipes in the order of [`DirectedLink::index`]. Its
+    /// The network between the hosts, and its pipes in the order of the file's directions. Its
     /// flows are in the order of the plan's.
     ///
     /// # Errors
@@ -182,7 +181,6 @@ impl Plan {
         &self,
         experiment: &Experiment,
     ) -> Result<(Network, Vec<PipeId>), EngineError> {
-        let file = experiment.file();
         let mut network = Network::new();
         let nodes = (0..experiment.topology().nodes().len()).map(|node| {
             let host = self.hosts.iter().find(|host| host.node == node);
@@ -193,19 +191,17 @@ impl Plan {
         });
         let nodes: Vec<NodeId> = nodes.collect::<Result<_, _>>()?;
         let mut pipe_ids = Vec::new();
-        for (index, link) in file.link.iter().enumerate() {
-            for direction in [DirectedLink::forward(index), DirectedLink::reverse(index)] {
-                let (from, to) = experiment.topology().ends(direction);
-                let end = |name: &str| nodes[experiment.topology().node(name).expect("an end")];
-                let pipe = network.add_pipe(
-                    direction.name(link),
-                    end(from),
-                    end(to),
-                    pipes::pipe(direction.of(link)),
-                )?;
-                network.set_default_class(pipe, pipes::default_class(direction.of(link)));
-                pipe_ids.push(pipe);
-            }
+        for (direction, link) in experiment.file().directions() {
+            let (from, to) = experiment.topology().ends(direction);
+            let end = |name: &str| nodes[experiment.topology().node(name).expect("an end")];
+            let pipe = network.add_pipe(
+                direction.name(link),
+                end(from),
+                end(to),
+                pipes::pipe(direction.of(link)),
+            )?;
+            network.set_default_class(pipe, pipes::default_class(direction.of(link)));
+            pipe_ids.push(pipe);
         }
         for (planned, copy) in self.flows.iter().zip(experiment.flows()) {
             let [from, to] = planned.addresses;
@@ -242,12 +238,9 @@ fn set_classes(
 
 /// The links' captures, in the folder of the result.
 pub(crate) fn captures(experiment: &Experiment, pipes: &[PipeId], folder: &Path) -> Vec<Capture> {
-    let links = experiment.file().link.iter().enumerate();
-    let captured = links.filter(|(_, link)| link.capture);
-    let directions = captured.flat_map(|(index, link)| {
-        [DirectedLink::forward(index), DirectedLink::reverse(index)].map(|way| (way, link))
-    });
-    let captures = directions.map(|(direction, link)| {
+    let directions = experiment.file().directions();
+    let captured = directions.filter(|(_, link)| link.capture);
+    let captures = captured.map(|(direction, link)| {
         let name = format!("{}.pcapng", file_name(&direction.name(link)));
         Capture {
             pipe: pipes[direction.index()],

@@ -25,8 +25,7 @@ use super::controls::Controls;
 use super::plan::{self, Plan};
 use super::totals::{self, Measured};
 use crate::engine::performance::Stopwatch;
-use crate::engine::work::Work;
-use crate::engine::{self, EngineError, Run};
+use crate::engine::{self, Engine, EngineError, Run, work};
 
 /// The network of the hosts' addresses.
 const ADDRESSES: &str = "10.77.0.0/16";
@@ -43,38 +42,42 @@ const LONGEST_LEAD: Duration = Duration::from_secs(1);
 /// Longest step of the tracer.
 const STEP: time::Duration = time::Duration::from_millis(25);
 
-/// Runs the experiment.
-///
-/// # Errors
-/// Fails if the run cannot begin, or the recorder fails. Any other failure after the beginning
-/// makes the result incomplete.
-pub(crate) fn run(
-    lab: &Lab,
-    run: Run<'_>,
-    recorder: &mut dyn Recorder,
-    progress: &dyn Fn(f64) -> bool,
-) -> Result<RunResult, EngineError> {
-    let stopwatch = Stopwatch::start(process_cpu_ns);
-    privilege::check()?;
-    kernel::check_requirements()?;
-    let plan = Plan::of(run.experiment)?;
-    let mut controls = Controls::new(lab.own_controls)?;
-    let names = control_names(run.experiment, &mut controls)?;
-    let hosts = create_hosts(lab, &plan, run.experiment, &names)?;
-    let running = Running::start(&run, &plan, &hosts, &names, recorder.records())?;
-    let measured = running.watch(&run, recorder, progress)?;
-    let mut result = totals::result(lab, &run, &plan, &measured);
-    let packets = totals::data_packets(&measured.statistics);
-    result.performance = stopwatch.performance(packets, measured.statistics.lateness.count());
-    Ok(result)
+impl Engine for Lab {
+    fn name(&self) -> &'static str {
+        "lab"
+    }
+
+    fn is_real_time(&self) -> bool {
+        true
+    }
+
+    /// Fails if the run cannot begin, or the recorder fails. Any other failure after the beginning makes the
+    /// result incomplete.
+    fn run(
+        &self,
+        run: Run<'_>,
+        recorder: &mut dyn Recorder,
+        progress: &dyn Fn(f64) -> bool,
+    ) -> Result<RunResult, EngineError> {
+        let stopwatch = Stopwatch::start(process_cpu_ns);
+        privilege::check()?;
+        kernel::check_requirements()?;
+        let plan = Plan::of(run.experiment)?;
+        let mut controls = Controls::new(self.own_controls)?;
+        let names = control_names(run.experiment, &mut controls)?;
+        let hosts = create_hosts(self, &plan, run.experiment, &names)?;
+        let running = Running::start(&run, &plan, &hosts, &names, recorder.records())?;
+        let measured = running.watch(&run, recorder, progress)?;
+        let mut result = totals::result(self, &run, &plan, &measured);
+        let packets = totals::data_packets(&measured.statistics);
+        result.performance = stopwatch.performance(packets, measured.statistics.lateness.count());
+        Ok(result)
+    }
 }
 
-/// The kernel's names of the congestion controls of one flow of the file: the first, and the one
-/// after each switch.
-struct ControlNames {
-    first: String,
-    switched: Vec<String>,
-}
+/// The kernel's names of the congestion controls of one flow of the file: the first, none without TCP, and
+/// the one after each switch.
+type ControlNames = (Option<String>, Vec<String>);
 
 /// The names for each flow of the file.
 fn control_names(
@@ -82,17 +85,13 @@ fn control_names(
     controls: &mut Controls,
 ) -> Result<Vec<ControlNames>, EngineError> {
     let of_flow = |flow: &flow::Flow| {
-        let switches = flow.switch.iter();
-        Ok(ControlNames {
-            first: if flow.application.uses_tcp() {
-                controls.provide(&flow.control)?
-            } else {
-                String::new()
-            },
-            switched: switches
-                .map(|switch| controls.provide(&switch.control))
-                .collect::<Result<_, _>>()?,
-        })
+        let first = flow.application.uses_tcp().then_some(&flow.control);
+        let first = first.map(|control| controls.provide(control)).transpose()?;
+        let switched = flow
+            .switch
+            .iter()
+            .map(|switch| controls.provide(&switch.control));
+        Ok((first, switched.collect::<Result<_, _>>()?))
     };
     experiment.file().flow.iter().map(of_flow).collect()
 }
@@ -112,8 +111,8 @@ fn create_hosts(
             matches!(flow.application, flow::Application::Command { .. })
                 && (flow.from.value == host.name || flow.to.value == host.name)
         });
-        let control = of_programs.map(|(_, names)| names.first.clone());
-        let of_flow = |flow: usize| Some(names[copies[flow].position].first.clone());
+        let control = of_programs.and_then(|(_, (first, _))| first.clone());
+        let of_flow = |flow: usize| names[copies[flow].position].0.clone();
         Ok(Host::create(HostConfig {
             pairings: plan.pairings(number, of_flow),
             ..plan.host_config(host, experiment, lab.offload, control)
@@ -147,7 +146,11 @@ impl Running {
         let (network, pipes) = plan.network(experiment)?;
         let captures = plan::captures(experiment, &pipes, run.folder);
         if !captures.is_empty() {
-            make_folder(&run.folder.join(CAPTURES_FOLDER))?;
+            let folder = run.folder.join(CAPTURES_FOLDER);
+            std::fs::create_dir_all(&folder).map_err(|source| LabError::System {
+                action: format!("making {}", folder.display()),
+                source,
+            })?;
         }
         let plans = flow_plans(run, plan, hosts, names);
         let lead = lead(&plans);
@@ -299,7 +302,7 @@ fn start_session(experiment: &Experiment, records: bool) -> Result<Session, Engi
 fn gauge_interval(experiment: &Experiment) -> time::Duration {
     let interval = experiment.file().record.interval;
     let copies = experiment.flows();
-    let connections = copies.iter().map(|copy| Work::of(copy.flow).connections());
+    let connections = copies.iter().map(|copy| work::connections(copy.flow));
     let parts = if connections.sum::<usize>() <= GAUGED_CONNECTIONS {
         interval.as_nanos().div_ceil(GAUGE_INTERVAL.as_nanos())
     } else {
@@ -311,8 +314,8 @@ fn gauge_interval(experiment: &Experiment) -> time::Duration {
 fn flow_plans(run: &Run<'_>, plan: &Plan, hosts: &[Host], names: &[ControlNames]) -> Vec<FlowPlan> {
     let copies = run.experiment.flows();
     let plans = plan.flows.iter().zip(&copies).map(|(planned, copy)| {
-        let (flow, names) = (copy.flow, &names[copy.position]);
-        let switches = flow.switch.iter().zip(&names.switched);
+        let (flow, (first, switched)) = (copy.flow, &names[copy.position]);
+        let switches = flow.switch.iter().zip(switched);
         FlowPlan {
             from: hosts[planned.from].at(planned.addresses[0]),
             to: hosts[planned.to].at(planned.addresses[1]),
@@ -320,7 +323,7 @@ fn flow_plans(run: &Run<'_>, plan: &Plan, hosts: &[Host], names: &[ControlNames]
             start: copy.start,
             work: work(copy, run.folder),
             socket: SocketOptions {
-                congestion_control: (!names.first.is_empty()).then(|| names.first.clone()),
+                congestion_control: first.clone(),
                 mss: Some(flow.mss),
                 send_buffer: flow.send_buffer.map(|bytes| bytes.0),
                 receive_buffer: flow.receive_buffer.map(|bytes| bytes.0),
@@ -340,16 +343,16 @@ fn flow_plans(run: &Run<'_>, plan: &Plan, hosts: &[Host], names: &[ControlNames]
 
 /// What the flow's ends do. The output of programs goes to a folder of the result.
 fn work(copy: &FlowCopy<'_>, folder: &Path) -> application::Work {
-    match Work::of(copy.flow) {
-        Work::Traffic(application) => application.into(),
-        Work::Programs { client, server } => application::Work::Command(application::Command {
-            client: client.into(),
-            server: server.map(Into::into),
-            output: folder
-                .join(PROGRAMS_FOLDER)
-                .join(plan::file_name(&copy.name)),
-        }),
-    }
+    let flow::Application::Command { client, server } = &copy.flow.application else {
+        let traffic = work::traffic(copy.flow);
+        return traffic.expect("all but programs is traffic").into();
+    };
+    let output = folder.join(PROGRAMS_FOLDER);
+    application::Work::Command(application::Command {
+        client: client.into(),
+        server: server.as_ref().map(Into::into),
+        output: output.join(plan::file_name(&copy.name)),
+    })
 }
 
 fn ends(plan: &Plan, hosts: &[Host]) -> Vec<Ends> {
@@ -360,15 +363,6 @@ fn ends(plan: &Plan, hosts: &[Host]) -> Vec<Ends> {
         port: flow.port,
     });
     flows.collect()
-}
-
-fn make_folder(folder: &Path) -> Result<(), EngineError> {
-    let action = || format!("making {}", folder.display());
-    let made = std::fs::create_dir_all(folder);
-    Ok(made.map_err(|source| LabError::System {
-        action: action(),
-        source,
-    })?)
 }
 
 /// Writes the emulator's pending samples. `links` are the positions of its pipes in the result's links.

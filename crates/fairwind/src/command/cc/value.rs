@@ -1,7 +1,7 @@
 //! `name=value` on the command line, the value in the units that people write.
 
 use fairwind_cc::native::Control;
-use fairwind_scenario::units_text::{self, Amount};
+use fairwind_scenario::units_text;
 
 use crate::failure::Failure;
 
@@ -36,29 +36,19 @@ fn in_unit(unit: &str, text: &str) -> Option<i64> {
     if let Ok(number) = text.parse() {
         return Some(number);
     }
-    match unit {
-        "us" => {
-            let nanos = units_text::duration(text).ok()?.as_nanos();
-            i64::try_from((nanos + 500) / 1000).ok()
-        }
-        "on/off" => match text {
-            "on" | "true" => Some(1),
-            "off" | "false" => Some(0),
-            _ => None,
-        },
-        "packets" => match units_text::amount(text).ok()? {
-            Amount::Packets(packets) => i64::try_from(packets).ok(),
-            Amount::Bytes(_) => None,
-        },
-        _ => {
-            let parts: f64 = unit.strip_prefix("1/")?.parse().ok()?;
-            let fraction: f64 = text.parse().ok()?;
-            // Rust parses "nan" and "inf" as numbers.
-            fraction
-                .is_finite()
-                .then_some((fraction * parts).round() as i64)
-        }
+    match (unit, text) {
+        ("on/off", "true") => return Some(1),
+        ("on/off", "false") => return Some(0),
+        _ => {}
     }
+    let Some(parts) = unit.strip_prefix("1/") else {
+        return units_text::parameter(text, unit);
+    };
+    let (parts, fraction): (f64, f64) = (parts.parse().ok()?, text.parse().ok()?);
+    // Rust parses "nan" and "inf" as numbers.
+    fraction
+        .is_finite()
+        .then_some((fraction * parts).round() as i64)
 }
 
 #[cfg(test)]

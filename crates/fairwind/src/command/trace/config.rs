@@ -61,87 +61,62 @@ fn read(name: &str, text: &str) -> Result<Config, Diagnostic> {
 }
 
 fn top(table: &Table, findings: &mut Findings) -> Option<Config> {
-    let mut fields = Fields::new("the trace", table, Span::default());
-    let out = fields.required(findings, "out", "\"/var/lib/fairwind\"", decode::text);
-    let every_ack = fields.optional(findings, "every_ack", decode::boolean);
-    let every_ack = every_ack.unwrap_or(false);
-    let interval = fields.optional(findings, "interval", interval);
-    let variables = list("[\"CurCwnd\", \"SmoothedRTT\"]", instrument);
-    let variables = fields.optional(findings, "variables", variables);
-    let control_state = fields.optional(findings, "control_state", decode::boolean);
-    let ring_bytes = fields.optional(findings, "buffer", buffer);
-    let filter = fields.optional(findings, "match", filter);
-    let limits = fields.optional(findings, "limits", limits);
-    fields.finish(findings);
+    let mut fields = Fields::new("the trace", table, Span::default(), findings);
     let default = Options::default();
-    Some(Config {
-        out: PathBuf::from(out?),
+    let out = fields.required("out", "\"/var/lib/fairwind\"", decode::text);
+    let every_ack = fields.or_default("every_ack", decode::boolean);
+    let interval = fields.optional("interval", interval);
+    let variables = list("[\"CurCwnd\", \"SmoothedRTT\"]", instrument);
+    let config = Config {
+        out: PathBuf::from(out),
         interval: interval.or((!every_ack).then_some(DEFAULT_INTERVAL)),
+        variables: fields.or_default("variables", variables),
         options: Options {
-            filter: filter.unwrap_or_default(),
             every_ack,
-            control_state: control_state.unwrap_or(false),
-            ring_bytes: ring_bytes.unwrap_or(default.ring_bytes),
+            control_state: fields.or_default("control_state", decode::boolean),
+            ring_bytes: fields.get_or("buffer", default.ring_bytes, buffer),
+            filter: fields.or_default("match", filter),
         },
-        variables: variables.unwrap_or_default(),
-        limits: limits.unwrap_or_default(),
-    })
+        limits: fields.or_default("limits", limits),
+    };
+    fields.finish(config)
 }
 
 fn filter(node: &Node, findings: &mut Findings) -> Option<Filter> {
-    let table = decode::table(node, findings, "[match]")?;
-    let mut fields = Fields::new("match", table, node.span);
-    let port = |node: &Node, findings: &mut Findings| {
-        let port = decode::whole(1, 65_535)(node, findings)?;
-        u16::try_from(port).ok()
-    };
+    let mut fields = Fields::of("match", node, findings, "[match]")?;
+    let port = decode::whole::<u16>(1, u16::MAX);
     let hosts = list("[\"10.0.0.0/8\"]", network);
+    let ports = list("[20, 21]", port);
     let programs = list("[\"proftpd\"]", decode::text);
     let namespaces = list("[\"/proc/1/ns/net\"]", inode(namespace));
     let cgroups = list("[\"/sys/fs/cgroup/ftp.slice\"]", inode(cgroup));
     let filter = Filter {
-        hosts: fields
-            .optional(findings, "hosts", hosts)
-            .unwrap_or_default(),
-        ports: fields
-            .optional(findings, "ports", list("[20, 21]", port))
-            .unwrap_or_default(),
-        programs: fields
-            .optional(findings, "programs", programs)
-            .unwrap_or_default(),
-        namespaces: fields
-            .optional(findings, "namespaces", namespaces)
-            .unwrap_or_default(),
-        cgroups: fields
-            .optional(findings, "cgroups", cgroups)
-            .unwrap_or_default(),
+        hosts: fields.or_default("hosts", hosts),
+        ports: fields.or_default("ports", ports),
+        programs: fields.or_default("programs", programs),
+        namespaces: fields.or_default("namespaces", namespaces),
+        cgroups: fields.or_default("cgroups", cgroups),
     };
-    fields.finish(findings);
-    Some(filter)
+    fields.finish(filter)
 }
 
 fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
-    let table = decode::table(node, findings, "[limits]")?;
-    let mut fields = Fields::new("limits", table, node.span);
-    let total_bytes = fields.optional(findings, "total", decode::bytes);
-    let files = fields.optional(findings, "connections", decode::whole(1, 10_000_000));
-    let free_bytes = fields.optional(findings, "free", decode::bytes);
-    let when_full = fields.optional(
-        findings,
-        "when_full",
-        decode::choice(&[
-            ("leave-out", WhenFull::LeaveOut),
-            ("remove-oldest", WhenFull::RemoveOldest),
-        ]),
-    );
-    fields.finish(findings);
+    let mut fields = Fields::of("limits", node, findings, "[limits]")?;
     let default = Limits::default();
-    Some(Limits {
+    let when_full = decode::choice(&[
+        ("leave-out", WhenFull::LeaveOut),
+        ("remove-oldest", WhenFull::RemoveOldest),
+    ]);
+    let total_bytes = fields.optional("total", decode::bytes);
+    let connections = fields.optional("connections", decode::whole(1, 10_000_000));
+    let free_bytes = fields.optional("free", decode::bytes);
+    let limits = Limits {
         total_bytes: total_bytes.map(|bytes| bytes.0),
-        connections: files.map_or(default.connections, |files| files as usize),
+        connections: connections.map_or(default.connections, |files| files as usize),
         free_bytes: free_bytes.map_or(default.free_bytes, |bytes| bytes.0),
-        when_full: when_full.unwrap_or(default.when_full),
-    })
+        when_full: fields.get_or("when_full", default.when_full, when_full),
+    };
+    fields.finish(limits)
 }
 
 /// The valid values of a list; the others are reported.
@@ -160,12 +135,8 @@ fn interval(node: &Node, findings: &mut Findings) -> Option<Duration> {
     let interval = decode::duration(node, findings)?;
     let interval = Duration::from_nanos(interval.as_nanos());
     if interval < MIN_INTERVAL {
-        findings.add(
-            node.span,
-            "the shortest interval is 1ms",
-            "write \"1ms\", or every_ack = true for more",
-        );
-        return None;
+        let help = "write \"1ms\", or every_ack = true for more";
+        return findings.refuse(node.span, "the shortest interval is 1ms", help);
     }
     Some(interval)
 }
@@ -174,8 +145,7 @@ fn buffer(node: &Node, findings: &mut Findings) -> Option<u32> {
     let bytes = decode::bytes(node, findings)?.0;
     if !(4096..=1 << 30).contains(&bytes) {
         let message = format!("{bytes} bytes are out of range");
-        findings.add(node.span, message, "write a size from \"4KiB\" to \"1GiB\"");
-        return None;
+        return findings.refuse(node.span, message, "write a size from \"4KiB\" to \"1GiB\"");
     }
     u32::try_from(bytes).ok()
 }
@@ -192,15 +162,12 @@ fn instrument(node: &Node, findings: &mut Findings) -> Option<&'static Instrumen
 
 fn network(node: &Node, findings: &mut Findings) -> Option<Network> {
     let text = decode::text(node, findings)?;
-    let found = text.parse();
-    if found.is_err() {
-        findings.add(
-            node.span,
-            format!("\"{text}\" is neither an address nor a network"),
-            "write \"10.0.0.1\", \"10.0.0.0/8\", \"2001:db8::1\" or \"2001:db8::/32\"",
-        );
-    }
-    found.ok()
+    let found = text.parse().ok();
+    found.or_else(|| {
+        let help = "write \"10.0.0.1\", \"10.0.0.0/8\", \"2001:db8::1\" or \"2001:db8::/32\"";
+        let message = format!("\"{text}\" is neither an address nor a network");
+        findings.refuse(node.span, message, help)
+    })
 }
 
 /// A number as it is, or the inode of a file.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::{FlowCurves, columns};
-use crate::series::SeriesError;
+use crate::ResultError;
 use crate::series::columns::FLOW;
 use crate::series::decimate::{Decimator, Point};
 use crate::series::reader::scan;
@@ -16,7 +16,7 @@ pub(super) fn read(
     flows: &[FlowResult],
     run: &RunResult,
     interval_s: f64,
-) -> Result<Vec<FlowCurves>, SeriesError> {
+) -> Result<Vec<FlowCurves>, ResultError> {
     let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
     let thin = Decimator::new(run.duration_s, columns(flows.len()));
     let mut gathering: Vec<FlowGathering> = flows
@@ -48,10 +48,8 @@ struct FlowGathering {
     /// Payload delivered by each connection, bytes.
     delivered_by: HashMap<i64, i64>,
     delivered: Delivered,
-    cwnd: Decimator,
-    ssthresh: Decimator,
-    rtt: Decimator,
-    rto: Decimator,
+    /// Congestion window, slow-start threshold, round-trip time, retransmission timeout.
+    sampled: [Decimator; 4],
 }
 
 impl FlowGathering {
@@ -62,15 +60,12 @@ impl FlowGathering {
                 .map_or(f64::INFINITY, |completion_s| flow.start_s + completion_s),
             delivered_by: HashMap::new(),
             delivered: Delivered::new(flow.start_s, warmup_s, interval_s, thin),
-            cwnd: thin.clone(),
-            ssthresh: thin.clone(),
-            rtt: thin.clone(),
-            rto: thin.clone(),
+            sampled: std::array::from_fn(|_| thin.clone()),
         }
     }
 
     fn push(&mut self, time_s: f64, values: &[Option<i64>]) {
-        let &[connection, received, cwnd, ssthresh, rtt, rto] = values else {
+        let &[connection, received, ref sampled @ ..] = values else {
             return;
         };
         let connection = connection.unwrap_or_default();
@@ -86,22 +81,13 @@ impl FlowGathering {
             return;
         }
         self.delivered.push(time_s.min(self.end_s), more as f64);
-        if time_s > self.end_s {
+        if time_s > self.end_s || connection != 0 {
             return;
         }
-        if connection != 0 {
-            return;
-        }
-        let curves = [
-            (&mut self.cwnd, cwnd),
-            (&mut self.ssthresh, ssthresh),
-            (&mut self.rtt, rtt),
-            (&mut self.rto, rto),
-        ];
-        for (curve, value) in curves {
+        for (curve, value) in self.sampled.iter_mut().zip(sampled) {
             if let Some(value) = value {
                 // Bytes to kB, microseconds to milliseconds.
-                curve.push(time_s, value as f64 / 1e3);
+                curve.push(time_s, *value as f64 / 1e3);
             }
         }
     }
@@ -120,10 +106,8 @@ impl FlowGathering {
         }
         // One line cannot show the windows of several connections, and datagrams have none.
         if connections <= 1 && flow.congestion_control.is_some() {
-            curves.cwnd = self.cwnd.finish();
-            curves.ssthresh = self.ssthresh.finish();
-            curves.rtt = self.rtt.finish();
-            curves.rto = self.rto.finish();
+            [curves.cwnd, curves.ssthresh, curves.rtt, curves.rto] =
+                self.sampled.map(Decimator::finish);
         }
         curves
     }
@@ -216,10 +200,8 @@ impl Delivered {
         // The remaining bytes of a flow that ended belong to its last, unfinished interval.
         let end = (self.interval + 1) as f64 * self.interval_s;
         if self.total > self.before && end <= duration_s {
-            self.throughput.push(
-                end,
-                (self.total - self.before) * 8.0 / 1e6 / self.interval_s,
-            );
+            let megabits = (self.total - self.before) * 8.0 / 1e6;
+            self.throughput.push(end, megabits / self.interval_s);
         }
         (
             self.throughput.finish(),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{Drops, LinkCurves, columns};
 use crate::LinkResult;
-use crate::series::SeriesError;
+use crate::ResultError;
 use crate::series::columns::LINK;
 use crate::series::decimate::{Decimator, Point};
 use crate::series::reader::scan;
@@ -14,7 +14,7 @@ pub(super) fn read(
     path: &Path,
     links: &[LinkResult],
     duration_s: f64,
-) -> Result<Vec<LinkCurves>, SeriesError> {
+) -> Result<Vec<LinkCurves>, ResultError> {
     let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
     let columns = columns(links.len());
     let mut gathering: Vec<LinkGathering> = links

@@ -77,7 +77,7 @@ impl Application {
     /// Reads an application.
     pub(super) fn read(node: &Node, findings: &mut Findings) -> Option<Application> {
         const KINDS: &[(&str, FieldsReader<Application>)] = &[
-            ("bulk", |_, _| Some(Application::Bulk)),
+            ("bulk", |_| Application::Bulk),
             ("web", web),
             ("constant", constant),
             ("on-off", on_off),
@@ -88,12 +88,12 @@ impl Application {
     }
 
     /// Reports the fields of its flow that do not apply to it.
-    pub(super) fn refuse_others(&self, flow: &Fields<'_>, findings: &mut Findings) {
+    pub(super) fn refuse_others(&self, flow: &mut Fields<'_, '_>) {
         let mut refuse = |fields: &[&str], help: &str| {
             for field in fields {
                 if let Some(node) = flow.peek(field) {
                     let message = format!("`{field}` with the application `{}`", self.kind());
-                    findings.add(node.span, message, help);
+                    flow.findings.add(node.span, message, help);
                 }
             }
         };
@@ -121,44 +121,36 @@ const OF_CONNECTIONS: [&str; 5] = ["switch", "receive_buffer", "send_buffer", "m
 /// Fields of a flow that belong to TCP in its hosts.
 const OF_HOSTS: [&str; 3] = ["congestion_control", "parameters", "stack"];
 
-fn web(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Application> {
-    Some(Application::Web {
-        sessions: fields.get_or(findings, "sessions", 1, decode::whole(1, 100_000)),
-        object_mean: fields.get_or(findings, "object_mean", Bytes(12_000), decode::bytes),
+fn web(fields: &mut Fields<'_, '_>) -> Application {
+    Application::Web {
+        sessions: fields.get_or("sessions", 1, decode::whole(1, 100_000)),
+        object_mean: fields.get_or("object_mean", Bytes(12_000), decode::bytes),
         // The mean of a Pareto distribution of shape 1 or less is infinite.
-        object_shape: fields.get_or(findings, "object_shape", 1.2, decode::number(1.001, 100.0)),
-        think_mean: fields.get_or(findings, "think_mean", Duration::from_secs(1), duration),
-    })
+        object_shape: fields.get_or("object_shape", 1.2, decode::number(1.001, 100.0)),
+        think_mean: fields.get_or("think_mean", Duration::from_secs(1), duration),
+    }
 }
 
-fn constant(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Application> {
-    let rate = fields.required(findings, "rate", "\"1Mbit/s\"", decode::bandwidth);
-    let packet = fields.get_or(findings, "packet", 1_500, datagram);
-    Some(Application::Constant {
-        rate: rate?,
-        packet,
-    })
+fn constant(fields: &mut Fields<'_, '_>) -> Application {
+    Application::Constant {
+        rate: fields.required("rate", "\"1Mbit/s\"", decode::bandwidth),
+        packet: fields.get_or("packet", 1_500, datagram),
+    }
 }
 
-fn on_off(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Application> {
-    let on = fields.required(findings, "on", "\"2s\"", positive_duration);
-    let off = fields.required(findings, "off", "\"1s\"", positive_duration);
-    let random = fields.get_or(findings, "random", true, decode::boolean);
-    Some(Application::OnOff {
-        on: on?,
-        off: off?,
-        random,
-    })
+fn on_off(fields: &mut Fields<'_, '_>) -> Application {
+    Application::OnOff {
+        on: fields.required("on", "\"2s\"", positive_duration),
+        off: fields.required("off", "\"1s\"", positive_duration),
+        random: fields.get_or("random", true, decode::boolean),
+    }
 }
 
-fn command(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Application> {
-    let example = "\"iperf3 -c {to}\"";
-    let client = fields.required(findings, "client", example, command_line);
-    let server = fields.optional(findings, "server", command_line);
-    Some(Application::Command {
-        client: client?,
-        server,
-    })
+fn command(fields: &mut Fields<'_, '_>) -> Application {
+    Application::Command {
+        client: fields.required("client", "\"iperf3 -c {to}\"", command_line),
+        server: fields.optional("server", command_line),
+    }
 }
 
 /// A command line for the shell.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::parameters;
 use crate::diagnostic::{Located, did_you_mean, nearest, some};
 use crate::file::decode::{self, Fields, Findings};
-use crate::file::schema::ParameterValue;
+use crate::file::forms::ParameterValue;
 use crate::file::value::Node;
 
 /// Congestion controls in the sources of Linux 6.x that are not in `cc/`, by their names there.
@@ -73,8 +73,17 @@ pub struct Switch {
     pub control: Control,
 }
 
+/// Reads `parameters`, of the congestion control of this name; none if that is wrong.
+pub(super) fn read(fields: &mut Fields<'_, '_>, name: Option<&Located<String>>) -> Control {
+    let parameters = fields.node("parameters");
+    let control = name.and_then(|name| control(name, parameters, fields.findings));
+    fields
+        .needed(control)
+        .unwrap_or_else(|| Control::Kernel(String::new()))
+}
+
 /// Looks up a congestion control by name, with the parameters in `node` or else its defaults.
-pub(super) fn control(
+fn control(
     name: &Located<String>,
     node: Option<&Node>,
     findings: &mut Findings,
@@ -145,15 +154,13 @@ pub(super) fn switches(node: &Node, findings: &mut Findings) -> Option<Vec<Switc
 
 fn switch(node: &Node, findings: &mut Findings) -> Option<Switch> {
     let mut fields = Fields::of("switch", node, findings, EXAMPLE)?;
-    let at = fields.required(findings, "at", "\"60s\"", decode::positive_duration);
-    let name = "congestion_control";
-    let name = fields.required(findings, name, "\"nocc\"", decode::located_text);
-    let parameters = fields.node("parameters");
-    fields.finish(findings);
-    let congestion_control = name?;
-    Some(Switch {
-        control: control(&congestion_control, parameters, findings)?,
-        congestion_control,
-        at: at?,
-    })
+    let at = fields.required("at", "\"60s\"", decode::positive_duration);
+    let name = |node: &Node, findings: &mut Findings| Some(decode::located_text(node, findings));
+    let name = fields.required("congestion_control", "\"nocc\"", name);
+    let switch = Switch {
+        at,
+        control: read(&mut fields, name.as_ref()),
+        congestion_control: name.unwrap_or_default(),
+    };
+    fields.finish(switch)
 }

@@ -49,17 +49,7 @@ fn set(
 fn value(parameter: &Parameter, node: &Node) -> Option<i64> {
     match (&node.value, parameter.unit()) {
         (Value::Boolean(on), "on/off") => Some(i64::from(*on)),
-        (Value::String(text), "on/off") if text == "on" || text == "off" => {
-            Some(i64::from(text == "on"))
-        }
-        (Value::String(text), "us") => {
-            let nanos = units_text::duration(text).ok()?.as_nanos();
-            i64::try_from((nanos + 500) / 1_000).ok()
-        }
-        (Value::String(text), "packets") => match units_text::amount(text).ok()? {
-            units_text::Amount::Packets(packets) => i64::try_from(packets).ok(),
-            units_text::Amount::Bytes(_) => None,
-        },
+        (Value::String(text), unit) => units_text::parameter(text, unit),
         (Value::Float(fraction), unit) => Some((fraction * parts(unit)?).round() as i64),
         (Value::Integer(number), _) => Some(*number),
         _ => None,

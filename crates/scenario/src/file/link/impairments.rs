@@ -21,20 +21,14 @@ pub(super) fn jitter(node: &Node, findings: &mut Findings) -> Option<Jitter> {
             ..Jitter::default()
         });
     };
-    let mut fields = Fields::new("jitter", table, node.span);
-    let amount = fields.required(findings, "amount", "\"2ms\"", decode::duration);
-    let uniform = JitterDistribution::default();
-    let distribution = decode::choice(DISTRIBUTION);
-    let distribution = fields.get_or(findings, "distribution", uniform, distribution);
-    let correlation = fields.get_or(findings, "correlation", 0.0, correlation);
-    let overtake = fields.get_or(findings, "overtake", false, decode::boolean);
-    fields.finish(findings);
-    Some(Jitter {
-        amount: amount?,
-        distribution,
-        correlation,
-        overtake,
-    })
+    let mut fields = Fields::new("jitter", table, node.span, findings);
+    let jitter = Jitter {
+        amount: fields.required("amount", "\"2ms\"", decode::duration),
+        distribution: fields.or_default("distribution", decode::choice(DISTRIBUTION)),
+        correlation: fields.or_default("correlation", correlation),
+        overtake: fields.or_default("overtake", decode::boolean),
+    };
+    fields.finish(jitter)
 }
 
 fn correlation(node: &Node, findings: &mut Findings) -> Option<f64> {
@@ -62,26 +56,26 @@ pub(super) fn loss(
         let steps = trace::steps(node, table, recordings, "probability", findings);
         return steps.map(LossConfig::Steps);
     }
-    let mut fields = Fields::new("loss of kind gilbert-elliott", table, node.span);
-    let kind = decode::choice(&[("gilbert-elliott", ())]);
-    fields.required(findings, "kind", "\"gilbert-elliott\"", kind)?;
-    let p = fields.required(findings, "p", "0.01", probability);
-    let r = fields.required(findings, "r", "0.2", probability);
-    let h = fields.get_or(findings, "h", 0.0, probability);
-    let k = fields.get_or(findings, "k", 1.0, probability);
-    fields.finish(findings);
-    Some(LossConfig::GilbertElliott { p: p?, r: r?, h, k })
+    let mut fields = Fields::new("loss of kind gilbert-elliott", table, node.span, findings);
+    let kind = decode::choice(&[("gilbert-elliott", Some(()))]);
+    fields.required("kind", "\"gilbert-elliott\"", kind)?;
+    let loss = LossConfig::GilbertElliott {
+        p: fields.required("p", "0.01", probability),
+        r: fields.required("r", "0.2", probability),
+        h: fields.or_default("h", probability),
+        k: fields.get_or("k", 1.0, probability),
+    };
+    fields.finish(loss)
 }
 
 /// Reads a reordering.
 pub(super) fn reorder(node: &Node, findings: &mut Findings) -> Option<ReorderConfig> {
     let example = "{ probability = 0.01, delay = \"10ms\" }";
     let mut fields = Fields::of("reorder", node, findings, example)?;
-    let probability = fields.required(findings, "probability", "0.01", probability);
-    let delay = fields.optional(findings, "delay", decode::positive_duration);
-    fields.finish(findings);
-    Some(ReorderConfig {
-        probability: probability?,
+    let probability = fields.required("probability", "0.01", probability);
+    let delay = fields.optional("delay", decode::positive_duration);
+    fields.finish(ReorderConfig {
+        probability,
         displacement: delay.map_or(Displacement::SkipsDelay, Displacement::Late),
     })
 }

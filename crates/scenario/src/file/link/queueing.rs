@@ -55,7 +55,7 @@ impl Scheduler {
     /// Reads a scheduler.
     pub(super) fn read(node: &Node, findings: &mut Findings) -> Option<Scheduler> {
         const KINDS: &[(&str, FieldsReader<Scheduler>)] = &[
-            ("fifo", |_, _| Some(Scheduler::Fifo)),
+            ("fifo", |_| Scheduler::Fifo),
             ("priority", priority),
             ("wf2q+", wf2q),
         ];
@@ -76,7 +76,7 @@ impl Scheduler {
 /// Reads an AQM.
 pub(super) fn aqm(node: &Node, findings: &mut Findings) -> Option<Aqm> {
     const KINDS: &[(&str, FieldsReader<Aqm>)] = &[
-        ("drop-tail", |_, _| Some(Aqm::DropTail)),
+        ("drop-tail", |_| Aqm::DropTail),
         ("red", red),
         ("codel", codel),
     ];
@@ -95,73 +95,70 @@ pub(super) fn queue(node: &Node, findings: &mut Findings) -> Option<Capacity> {
     })
 }
 
-fn red(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Aqm> {
+fn red(fields: &mut Fields<'_, '_>) -> Aqm {
     let default = RedConfig::default();
     // A weight or probability of 0 would silently disable RED.
     let share = decode::number(f64::MIN_POSITIVE, 1.0);
     let length = decode::number(0.0, 1e12);
-    let w_q = fields.get_or(findings, "w_q", default.w_q, &share);
-    let min_th = fields.required(findings, "min_th", "5", &length);
-    let max_th = fields.required(findings, "max_th", "15", |node, findings| {
-        Some((length(node, findings)?, node.span))
-    });
-    let max_p = fields.get_or(findings, "max_p", default.max_p, &share);
-    let mean_packet = fields.get_or(findings, "mean_packet", default.mean_packet, decode::bytes);
-    let gentle = fields.get_or(findings, "gentle", default.gentle, decode::boolean);
-    let (min_th, (max_th, span)) = (min_th?, max_th?);
-    if max_th <= min_th {
+    let red = RedConfig {
+        w_q: fields.get_or("w_q", default.w_q, &share),
+        min_th: fields.required("min_th", "5", &length),
+        max_th: fields.required("max_th", "15", &length),
+        max_p: fields.get_or("max_p", default.max_p, &share),
+        mean_packet: fields.get_or("mean_packet", default.mean_packet, decode::bytes),
+        gentle: fields.get_or("gentle", default.gentle, decode::boolean),
+    };
+    let (min_th, max_th) = (red.min_th, red.max_th);
+    if let Some(node) = fields.peek("max_th")
+        && fields.is_complete()
+        && max_th <= min_th
+    {
         let message = format!("max_th {max_th} is not above min_th {min_th}");
-        return findings.refuse(span, message, format!("write max_th = {}", min_th * 3.0));
-    }
-    Some(Aqm::Red(RedConfig {
-        w_q,
-        min_th,
-        max_th,
-        max_p,
-        gentle,
-        mean_packet,
-    }))
-}
-
-fn codel(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Aqm> {
-    let default = CoDelConfig::default();
-    let target = fields.get_or(findings, "target", default.target, positive_duration);
-    let interval = fields.get_or(findings, "interval", default.interval, positive_duration);
-    let aqm = Aqm::CoDel(CoDelConfig { target, interval });
-    if aqm.check().is_err() {
-        let span = fields.peek("interval").or(fields.peek("target"))?.span;
-        let message = format!("interval {interval} is not above target {target}");
-        // The ratio of the defaults.
-        return findings.refuse(
-            span,
+        fields.refuse(
+            node.span,
             message,
-            format!("write interval = \"{}\"", target * 20),
+            format!("write max_th = {}", min_th * 3.0),
         );
     }
-    Some(aqm)
+    Aqm::Red(red)
 }
 
-fn priority(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Scheduler> {
+fn codel(fields: &mut Fields<'_, '_>) -> Aqm {
+    let default = CoDelConfig::default();
+    let target = fields.get_or("target", default.target, positive_duration);
+    let interval = fields.get_or("interval", default.interval, positive_duration);
+    let aqm = Aqm::CoDel(CoDelConfig { target, interval });
+    if let Some(node) = fields.peek("interval").or(fields.peek("target"))
+        && aqm.check().is_err()
+    {
+        let message = format!("interval {interval} is not above target {target}");
+        // The ratio of the defaults.
+        let help = format!("write interval = \"{}\"", target * 20);
+        fields.refuse(node.span, message, help);
+    }
+    aqm
+}
+
+fn priority(fields: &mut Fields<'_, '_>) -> Scheduler {
     let example = "[\"voice\", \"video\"]";
-    let order = fields.required(findings, "order", example, |node, findings| {
+    let order = |node: &Node, findings: &mut Findings| {
         let names = decode::list(node, findings, example)?.iter();
-        Some(
-            names
-                .filter_map(|name| decode::name(name, findings))
-                .collect(),
-        )
-    });
-    Some(Scheduler::Priority { order: order? })
+        let names = names.filter_map(|name| decode::name(name, findings));
+        Some(names.collect())
+    };
+    let order = fields.required("order", example, order);
+    Scheduler::Priority { order }
 }
 
-fn wf2q(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Scheduler> {
+fn wf2q(fields: &mut Fields<'_, '_>) -> Scheduler {
     let example = "{ host = 40 }";
-    let weights = fields.required(findings, "weights", example, |node, findings| {
+    let weights = |node: &Node, findings: &mut Findings| {
         let weights = decode::table(node, findings, example)?.entries.iter();
         let weight = decode::whole(WEIGHTS.0, WEIGHTS.1);
         let named =
             weights.filter_map(|(name, node)| Some((name.clone(), weight(node, findings)?)));
         Some(named.collect())
-    });
-    Some(Scheduler::Wf2q { weights: weights? })
+    };
+    let weights = fields.required("weights", example, weights);
+    Scheduler::Wf2q { weights }
 }
