@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use fairwind_result::Machine;
 use jiff::Zoned;
 
-use crate::Error;
 use crate::cache::write_whole;
+use crate::table::Table;
+use crate::{Engines, Error};
 
 const END: &str = "<!-- end -->";
 /// Largest size of a figure of a page, bytes.
@@ -105,6 +107,42 @@ pub fn write_figures(folder: &Path, figures: &[Figure]) -> Result<(), Error> {
         write_whole(&folder.join(&figure.file), &figure.svg)?;
     }
     Ok(())
+}
+
+/// Writes the runs behind the tables of a page into the folder `data` beside it, with where they come from.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_runs(page: &Path, engines: Engines, runs: &Table, command: &str) -> Result<(), Error> {
+    let folder = page.parent().unwrap_or(Path::new(""));
+    let name = page.file_stem().unwrap_or_default().to_string_lossy();
+    let machine = Machine::here();
+    let head = format!(
+        "# commit {}, {}, {} cores of an {}, {}, {command}\n",
+        commit(folder).unwrap_or_else(|| "unknown".to_owned()),
+        Zoned::now().strftime("%Y-%m-%d"),
+        machine.cores,
+        machine.cpu,
+        kernel(&machine)
+    );
+    let file = format!("data/{name}-{}.csv", engines.word());
+    write_whole(&folder.join(file), &(head + &runs.csv()))
+}
+
+/// The commit of the clone that the folder belongs to; none outside of one.
+fn commit(folder: &Path) -> Option<String> {
+    let folder = if folder == Path::new("") {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let asked = Command::new("git")
+        .args(["rev-parse", "--short", "HEAD"])
+        .current_dir(folder)
+        .stderr(Stdio::null())
+        .output();
+    let said = asked.ok().filter(|output| output.status.success())?.stdout;
+    Some(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
 /// When and on what the tables were made.

@@ -93,6 +93,14 @@ fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Er
     page::fill(page, &made.sections)?;
     let beside = page.parent().unwrap_or(Path::new(""));
     page::write_figures(&beside.join(figures_of(&plan.name)), &made.figures)?;
+    if let Some(runs) = &made.runs {
+        let command = format!(
+            "fairwind reproduce {} --engine {}",
+            plan.name,
+            engines.word()
+        );
+        page::write_runs(page, engines, runs, &command)?;
+    }
     Ok(format!("{}{}\n", made.remarks, page.display()))
 }
 
@@ -208,6 +216,9 @@ fn write(made: &Made, plan: &Plan, out: &Path) -> Result<(), Error> {
             let markdown = section.markdown.replace(&links, "](../figures/");
             write_whole(&table(out, section, "md"), &markdown)?;
         }
+    }
+    if let Some(runs) = &made.runs {
+        write_whole(&out.join("tables/runs.csv"), &runs.csv())?;
     }
     page::write_figures(&out.join("figures"), &made.figures)
 }

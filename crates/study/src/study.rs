@@ -7,6 +7,7 @@ use fairwind_experiment::Progress;
 use crate::cache::{Cache, Policy};
 use crate::page::{Figure, Section};
 use crate::plan::{Parameter, Plan, Run};
+use crate::table::Table;
 use crate::{Engines, Error, Filter, dccs, drsftp, validation, web100_dummynet};
 
 /// Who knows what the parameters of a plan mean.
@@ -155,6 +156,8 @@ pub struct Made {
     pub sections: Vec<Section>,
     /// The figures of its page.
     pub figures: Vec<Figure>,
+    /// The runs behind the tables, one a row.
+    pub runs: Option<Table>,
     /// Result folders of single runs, the first seed of each, which hold plots.
     pub results: Vec<PathBuf>,
     /// What is said of the results besides, ending with a newline unless empty.

@@ -36,8 +36,10 @@ fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
         });
     }
     let mut section = table(&cells).section("cells");
-    section.csv = Some(everything(&cells).csv());
+    let runs = everything(&cells);
+    section.csv = Some(runs.csv());
     Ok(Made {
+        runs: Some(runs),
         sections: vec![section, page::made("run")],
         remarks: verdict(&cells),
         ..Made::default()

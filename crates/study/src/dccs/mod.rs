@@ -20,6 +20,7 @@ use serde_json::json;
 use crate::cache::{Policy, program};
 use crate::demo::lab::missing;
 use crate::page::{self, Section};
+use crate::table::Table;
 use crate::{Engines, Error, Made, Study, Task, parallel};
 
 use bench::Bench;
@@ -105,6 +106,7 @@ fn simulated(
     figures::draw(&tables, &task.plan.name, "", &mut made);
     figures::answers(&tables, &all_series, &task.plan.name, &mut made)?;
     made.sections.push(page::made("run"));
+    made.runs = Some(runs(task, all));
     Ok(made)
 }
 
@@ -142,7 +144,33 @@ fn in_lab(
     };
     figures::draw(&tables, &task.plan.name, " lab", &mut made);
     made.sections.push(page::made("lab run"));
+    made.runs = Some(runs(task, all));
     Ok(made)
+}
+
+/// All transfers.
+fn runs(task: &Task<'_>, all: &[Results<'_>]) -> Table {
+    let parameters = ["others", "way", "level", "time", "losses"];
+    let mut table = Table::new(
+        "series | others | way | level | time | losses | mbps | seconds | others_mbps | answers",
+    );
+    for results in all.iter().filter(|results| results.thesis.is_none()) {
+        for run in &task.runs {
+            let Some(transfer) = results.find(Case::of(run)) else {
+                continue;
+            };
+            let words = parameters.map(|parameter| run.get(parameter).to_owned());
+            let others_mbps = transfer.others_mbps.iter().map(|mbps| format!("{mbps:.2}"));
+            let cells = [
+                format!("{:.2}", transfer.mbps),
+                format!("{:.1}", transfer.seconds),
+                others_mbps.collect::<Vec<_>>().join(" "),
+                transfer.inputs.clone(),
+            ];
+            table.row([&results.name].into_iter().chain(&words).chain(&cells));
+        }
+    }
+    table
 }
 
 fn all_series(task: &Task<'_>) -> Result<Vec<Series>, Error> {

@@ -23,8 +23,9 @@ pub(crate) struct Change {
     pub seconds: f64,
     /// To how many bytes.
     pub bytes: f64,
-    /// The estimate of the bandwidth that was the reason, Mbit/s.
+    /// The estimates that were the reason: of the bandwidth, Mbit/s, and of the round-trip time, milliseconds.
     pub mbps: f64,
+    pub rtt_ms: f64,
 }
 
 impl Report {
@@ -51,14 +52,17 @@ impl Report {
         let changes = changes.into_iter().flatten();
         let of_buffer = changes.filter(|change| change["what"] == "receive buffer");
         let read = |change: &Value| {
-            let reason = change["reason"].as_str()?;
+            let (mbps, rtt) = change["reason"]
+                .as_str()?
+                .split_once(" Mbit/s in a round trip of ")?;
             Some(Change {
                 seconds: change["seconds"].as_f64()?,
                 bytes: match &change["to"] {
                     Value::String(text) => text.parse().ok()?,
                     number => number.as_f64()?,
                 },
-                mbps: reason.split(' ').next()?.parse().ok()?,
+                mbps: mbps.parse().ok()?,
+                rtt_ms: rtt.split(' ').next()?.parse().ok()?,
             })
         };
         of_buffer.filter_map(read).collect()
@@ -92,12 +96,13 @@ mod tests {
     fn only_changes_of_the_receive_buffer_are_its_changes() {
         let report = report(json!({ "changes": [
             { "what": "congestion control", "to": "nocc", "reason": "advice", "seconds": 0.1 },
-            { "what": "receive buffer", "to": "262144", "reason": "8.5 Mbit/s in 100 ms", "seconds": 0.4 },
+            { "what": "receive buffer", "to": "262144", "reason": "8.5 Mbit/s in a round trip of 100.4 ms", "seconds": 0.4 },
         ] }));
         let expected = Change {
             seconds: 0.4,
             bytes: 262_144.0,
             mbps: 8.5,
+            rtt_ms: 100.4,
         };
         assert_eq!(report.changes(), [expected]);
     }

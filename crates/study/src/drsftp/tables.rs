@@ -6,7 +6,7 @@ use fairwind_report::page::{Across, Chart, Curve, Point};
 use fairwind_result::Machine;
 
 use super::bench::{Cells, Measured, control};
-use super::report::Report;
+use super::report::{Change, Report};
 use super::{AUTO, DRS, Kind, Line, STOCK, TUNED};
 use crate::page::{Figure, Section, kernel};
 use crate::statistics::{mean, standard_deviation};
@@ -39,7 +39,49 @@ pub(crate) fn all(task: &Task<'_>, kinds: &[Kind], done: &[Measured<'_>]) -> Mad
         page.made.sections.push(goals(done).section("reach"));
     }
     page.made.sections.push(origin(task, done));
+    page.made.runs = Some(transfers(done));
     page.made
+}
+
+/// All transfers.
+fn transfers(done: &[Measured<'_>]) -> Table {
+    let mut table = Table::new(
+        "path | transfer | kind | size_mb | number | day | mbps | seconds | buffer_mb | retransmits | warnings",
+    );
+    for measured in done {
+        let mut add = |transfer: &str, kind: &str, size: u64, reports: &[Report]| {
+            for (number, report) in (1_u32..).zip(reports) {
+                let text = |key| {
+                    report
+                        .number(key)
+                        .map_or(String::new(), |value| value.to_string())
+                };
+                table.row([
+                    measured.line.name.clone(),
+                    transfer.to_owned(),
+                    kind.to_owned(),
+                    size.to_string(),
+                    number.to_string(),
+                    report.day.clone(),
+                    text("mbps"),
+                    text("seconds"),
+                    format!("{:.3}", report.buffer_mb()),
+                    text("retransmits"),
+                    report.warnings.len().to_string(),
+                ]);
+            }
+        };
+        for ((kind, size), reports) in &measured.client_and_server {
+            add("client-server", kind, *size, reports);
+        }
+        if let Some((size, reports)) = &measured.over_time {
+            add("over time", DRS, *size, reports);
+        }
+        for ((kind, size), reports) in &measured.servers {
+            add("third-party", kind, *size, reports);
+        }
+    }
+    table
 }
 
 struct Page<'a> {
@@ -158,15 +200,21 @@ impl Page<'_> {
             "Bandwidth estimates that changed the buffer at {}",
             line.name
         );
-        let curves = numbered(reports, |report| {
-            let changes = report.changes().into_iter();
-            changes
-                .map(|change| (change.seconds, change.mbps))
-                .collect()
-        });
+        let of_changes = |value: fn(&Change) -> f64| {
+            let point = |change: &Change| (change.seconds, value(change));
+            numbered(reports, |report| {
+                report.changes().iter().map(point).collect()
+            })
+        };
+        let curves = of_changes(|change| change.mbps);
         let across = Across::all_of("Time (s)", &curves);
         let estimates = Chart::new(&title, "In each transfer", across, "Mbit/s", curves);
         figures += &self.draw(&format!("estimate-{}", line.word), &estimates);
+        let title = format!("Round-trip times of these estimates at {}", line.name);
+        let curves = of_changes(|change| change.rtt_ms);
+        let across = Across::all_of("Time (s)", &curves);
+        let round_trips = Chart::new(&title, "In each transfer", across, "ms", curves);
+        figures += &self.draw(&format!("rtt-{}", line.word), &round_trips);
         let mut table = Table::new(
             "Transfer | >Rate (Mbit/s) | >Last buffer (MB) | >Shortest echo (ms) | >Last RTT (ms) | >Messages",
         );

@@ -32,6 +32,7 @@ fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let bench = Bench::run(task, engines)?;
     let mut made = Made {
         sections: tables::all(&bench)?,
+        runs: Some(tables::runs(&bench)),
         ..Made::default()
     };
     made.sections.push(page::made("run"));

@@ -32,6 +32,37 @@ pub(crate) fn all(bench: &Bench<'_>) -> Result<Vec<Section>, Error> {
     Ok(sections)
 }
 
+/// The totals of every flow in every run.
+pub(crate) fn runs(bench: &Bench<'_>) -> Table {
+    let mut table = Table::new(
+        "engine | experiment | seed | flow | congestion_control | goodput_mbps | goodput_sd_mbps | \
+         retransmits | timeouts | packets_lost | rtt_mean_ms",
+    );
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
+    for run in &bench.task.runs {
+        for done in bench.find(&run.name()).unwrap_or_default() {
+            for result in &done.runs {
+                for flow in &result.flows {
+                    table.row([
+                        done.engine.name().to_owned(),
+                        run.name(),
+                        result.seed.to_string(),
+                        flow.name.clone(),
+                        flow.congestion_control.clone().unwrap_or_default(),
+                        number(Some(flow.goodput_mbps)),
+                        number(flow.goodput_sd_mbps),
+                        flow.retransmits.to_string(),
+                        flow.timeouts.to_string(),
+                        flow.packets_lost.to_string(),
+                        number(flow.rtt_mean_ms),
+                    ]);
+                }
+            }
+        }
+    }
+    table
+}
+
 /// The rows whose runs have been made, each with its run in every engine.
 fn made<'a>(
     bench: &'a Bench<'_>,
