@@ -46,7 +46,7 @@ fn without_a_name_all_tables_and_figures_are_listed_with_their_states() {
     };
     assert!(state("enable:table-3").ends_with("made, by dccs (sim, lab)"));
     assert!(state("web100:figure-4.1").ends_with("made, by web100-dummynet (sim, both)"));
-    assert!(state("drsftp:figure-8").ends_with("numbers only, by drsftp (lab)"));
+    assert!(state("drsftp:figure-8").ends_with("made, by drsftp (lab)"));
     assert!(state("imtcp:figure-7").ends_with("to be built: needs ImTCP-bg, TCP Nice and TCP-LP"));
     assert!(state("enable:figure-9").ends_with("made, by dccs (sim)"));
     assert!(state("drsftp:figure-1").contains("not made: "));
@@ -212,6 +212,16 @@ fn a_page_gets_the_tables_of_a_whole_study() {
     assert!(said.ends_with("page.md\n"), "{said}");
     let page = fs::read_to_string(folder.path().join("page.md")).unwrap();
     assert!(page.contains("\n| cell | "), "{page}");
+    let runs = fs::read_to_string(folder.path().join("data/page-sim.csv")).unwrap();
+    let mut runs = runs.lines();
+    let head = runs.next().unwrap();
+    assert!(head.starts_with("# commit unknown, 20"), "{head}");
+    assert!(
+        head.ends_with(", fairwind reproduce short --engine sim"),
+        "{head}"
+    );
+    assert!(runs.next().unwrap().starts_with("cell,seeds,"));
+    assert!(runs.next().unwrap().starts_with("cell,1,"));
     assert!(!page.contains("old"), "{page}");
     assert!(
         folder

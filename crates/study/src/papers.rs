@@ -64,11 +64,9 @@ pub struct Row {
 /// Whether a table or figure is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The table, or a drawing.
+    /// A plan makes the table, or draws the figure.
     Made,
-    /// The numbers of a figure that is not drawn.
-    Numbers,
-    /// Neither.
+    /// Nothing makes it.
     NotMade,
     /// The system that it measures is still to be built.
     ToBeBuilt,
@@ -79,7 +77,6 @@ pub enum State {
 impl State {
     const WORDS: &'static [(&'static str, State)] = &[
         ("made", State::Made),
-        ("numbers only", State::Numbers),
         ("not made", State::NotMade),
         ("to be built", State::ToBeBuilt),
         ("nothing to make", State::Nothing),
@@ -89,11 +86,6 @@ impl State {
     pub fn words(self) -> &'static str {
         let found = State::WORDS.iter().find(|(_, state)| *state == self);
         found.expect("all have words").0
-    }
-
-    /// Whether a plan makes it.
-    pub fn is_made(self) -> bool {
-        matches!(self, State::Made | State::Numbers)
     }
 }
 
@@ -270,7 +262,7 @@ fn row(node: &Node, paper: &str, findings: &mut Findings) -> Option<Row> {
         making: making(&mut fields),
     };
     fields.finish(());
-    if state?.is_made() != row.making.is_some() {
+    if (state? == State::Made) != row.making.is_some() {
         let help = match row.making {
             Some(_) => "leave out `plan`, or write state = \"made\"",
             None => "add plan, engines and sections",

@@ -75,7 +75,7 @@ pub(crate) struct Reproduce {
     /// Congestion control of both ends (drsftp) [default: cubic]
     #[arg(long, value_name = "NAME")]
     control: Option<String>,
-    /// Put tables and figures of a whole study into this page and figures/ beside it
+    /// Put tables and figures of a whole study into this page, figures/ and data/ beside it
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
 }
