@@ -8,7 +8,6 @@ use fairwind_result::Machine;
 use jiff::Zoned;
 
 use crate::cache::write_whole;
-use crate::table::Table;
 use crate::{Engines, Error};
 
 const END: &str = "<!-- end -->";
@@ -113,7 +112,7 @@ pub fn write_figures(folder: &Path, figures: &[Figure]) -> Result<(), Error> {
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write_runs(page: &Path, engines: Engines, runs: &Table, command: &str) -> Result<(), Error> {
+pub fn write_runs(page: &Path, engines: Engines, runs: &str, command: &str) -> Result<(), Error> {
     let folder = page.parent().unwrap_or(Path::new(""));
     let name = page.file_stem().unwrap_or_default().to_string_lossy();
     let machine = Machine::here();
@@ -126,7 +125,7 @@ pub fn write_runs(page: &Path, engines: Engines, runs: &Table, command: &str) ->
         kernel(&machine)
     );
     let file = format!("data/{name}-{}.csv", engines.word());
-    write_whole(&folder.join(file), &(head + &runs.csv()))
+    write_whole(&folder.join(file), &(head + runs))
 }
 
 /// The commit of the clone that the folder belongs to; none outside of one.

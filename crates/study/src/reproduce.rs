@@ -99,7 +99,7 @@ fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Er
             plan.name,
             engines.word()
         );
-        page::write_runs(page, engines, runs, &command)?;
+        page::write_runs(page, engines, &runs.csv(), &command)?;
     }
     Ok(format!("{}{}\n", made.remarks, page.display()))
 }

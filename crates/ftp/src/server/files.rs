@@ -1,22 +1,19 @@
 //! Files below a root that no name and no symbolic link can leave: every path is resolved by openat2(2)
 //! with `RESOLVE_BENEATH`, so it is the kernel that enforces the root.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::ops::ControlFlow;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, Timespec, Timestamps,
-    UTIME_OMIT,
-};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 
+use super::directory::{self, Directory, Facts, facts};
 use super::partial::{self, Partial, UploadError};
 use crate::protocol::VirtualPath;
 
@@ -26,61 +23,6 @@ pub(super) struct Root {
     directory: OwnedFd,
     /// Unfinished uploads that have not grown for this time have expired.
     pub(super) partial_age: Duration,
-}
-
-/// What is known about a file.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Facts(Stat);
-
-impl Facts {
-    /// Size, bytes.
-    pub(super) fn size(&self) -> u64 {
-        self.0.st_size as u64
-    }
-
-    /// Time of the last change of the content.
-    pub(super) fn modified(&self) -> Timestamp {
-        Timestamp::new(self.0.st_mtime, self.0.st_mtime_nsec as i32)
-            .unwrap_or(Timestamp::UNIX_EPOCH)
-    }
-
-    /// Whether it is a directory.
-    pub(super) fn is_directory(&self) -> bool {
-        FileType::from_raw_mode(self.0.st_mode) == FileType::Directory
-    }
-
-    /// Whether it is a regular file.
-    pub(super) fn is_regular(&self) -> bool {
-        FileType::from_raw_mode(self.0.st_mode) == FileType::RegularFile
-    }
-
-    /// Whether it is a symbolic link.
-    pub(super) fn is_link(&self) -> bool {
-        FileType::from_raw_mode(self.0.st_mode) == FileType::Symlink
-    }
-
-    /// Permission bits.
-    pub(super) fn mode(&self) -> u32 {
-        self.0.st_mode & 0o7777
-    }
-
-    /// Number of hard links.
-    pub(super) fn links(&self) -> u64 {
-        self.0.st_nlink
-    }
-
-    /// Device and inode.
-    pub(super) fn identity(&self) -> (u64, u64) {
-        (self.0.st_dev, self.0.st_ino)
-    }
-}
-
-/// Facts about an open file.
-///
-/// # Errors
-/// If fstat(2) fails.
-pub(super) fn facts(file: impl AsFd) -> io::Result<Facts> {
-    Ok(Facts(rustix::fs::fstat(file)?))
 }
 
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
@@ -188,7 +130,7 @@ impl Root {
         match self.facts(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let (parent, name) = self.parent(path)?;
-                facts_in(&parent, &name)
+                directory::facts_in(&parent, &name)
             }
             facts => facts,
         }
@@ -232,7 +174,7 @@ impl Root {
     /// If it is not a directory, or cannot be read.
     pub(super) fn directory(&self, path: &VirtualPath) -> io::Result<Directory> {
         let directory = self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        Ok(Directory { directory })
+        Ok(Directory(directory))
     }
 
     /// Makes a directory.
@@ -259,10 +201,8 @@ impl Root {
             removed => return Ok(removed?),
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let directory = Directory {
-            directory: rustix::fs::openat(&parent, &name, flags, Mode::empty())?,
-        };
-        for partial in directory.partials_only()? {
+        let directory = Directory(rustix::fs::openat(&parent, &name, flags, Mode::empty())?);
+        for partial in directory.names_if_all(partial::is_partial)? {
             // A running or recent upload stays, and with it the directory.
             let _ = partial::expire(&directory, &partial, self.partial_age);
         }
@@ -352,75 +292,6 @@ fn leads_through_a_partial(path: &VirtualPath) -> bool {
     names.any(partial::is_partial)
 }
 
-/// An open directory.
-#[derive(Debug)]
-pub(super) struct Directory {
-    directory: OwnedFd,
-}
-
-impl AsFd for Directory {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.directory.as_fd()
-    }
-}
-
-impl Directory {
-    /// The names in it, sorted, except `.` and `..`.
-    ///
-    /// # Errors
-    /// If the directory cannot be read.
-    pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
-        let mut names = Vec::new();
-        self.each_name(|name| {
-            names.push(OsStr::from_bytes(name).to_owned());
-            ControlFlow::Continue(())
-        })?;
-        names.sort_unstable();
-        Ok(names)
-    }
-
-    /// The names of unfinished uploads; none at all if there are any others.
-    fn partials_only(&self) -> io::Result<Vec<OsString>> {
-        let mut names = Vec::new();
-        self.each_name(|name| {
-            if partial::is_partial(name) {
-                names.push(OsStr::from_bytes(name).to_owned());
-                ControlFlow::Continue(())
-            } else {
-                names.clear();
-                ControlFlow::Break(())
-            }
-        })?;
-        Ok(names)
-    }
-
-    fn each_name(&self, mut take: impl FnMut(&[u8]) -> ControlFlow<()>) -> io::Result<()> {
-        let mut buffer = Vec::with_capacity(32 << 10);
-        let mut entries = RawDir::new(&self.directory, buffer.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
-            let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if name != b"." && name != b".." && take(name).is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Facts about a name in it; about the link itself if it is one.
-    ///
-    /// # Errors
-    /// If there is no such name.
-    pub(super) fn facts(&self, name: &OsStr) -> io::Result<Facts> {
-        facts_in(&self.directory, name)
-    }
-}
-
-fn facts_in(directory: &OwnedFd, name: &OsStr) -> io::Result<Facts> {
-    let flags = AtFlags::SYMLINK_NOFOLLOW;
-    Ok(Facts(rustix::fs::statat(directory, name, flags)?))
-}
-
 fn named(error: io::Error, what: impl std::fmt::Display) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
@@ -429,6 +300,8 @@ fn named(error: io::Error, what: impl std::fmt::Display) -> io::Error {
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
+
+    use rustix::fs::FileType;
 
     use super::*;
 

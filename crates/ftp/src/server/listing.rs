@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use jiff::Timestamp;
 use rustix::io::Errno;
 
-use super::files::{Facts, Root};
+use super::directory::Facts;
+use super::files::Root;
 use super::matches::Wanted;
 use super::partial;
 use super::pattern::is_pattern;

@@ -9,6 +9,7 @@ mod control;
 mod copying;
 mod digest;
 mod digests;
+mod directory;
 mod dispatch;
 mod extension;
 mod files;

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
-use super::files::{Directory, Facts, facts};
+use super::directory::{Directory, Facts, facts};
 use crate::protocol::digest::Algorithm;
 
 const SUFFIX: &[u8] = b".fairwind-part";

@@ -11,7 +11,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::copying;
-use super::files::{Facts, Root, facts};
+use super::directory::{Facts, facts};
+use super::files::Root;
 use super::partial::{Partial, UploadError, existing};
 use crate::protocol::VirtualPath;
 

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::case::Case;
 use super::following::{self, Input};
 use super::relation::{Relation, Trace, scaled};
+use super::results::Transfer;
 use super::series::{Series, available};
-use super::tables::Transfer;
 use super::thesis::Level;
 use crate::Error;
 use crate::cache::{Cache, digest, program, write_whole};
@@ -224,7 +224,7 @@ impl Sent {
 
 #[cfg(test)]
 mod tests {
-    use super::super::relation::Losses;
+    use super::super::case::Losses;
     use super::super::thesis::Thesis;
     use super::*;
     use crate::Plan;

@@ -2,7 +2,6 @@
 
 use fairwind_advice::HistorySet;
 
-use super::relation::Losses;
 use crate::demo::story::Way;
 use crate::plan::{Parameter, Run, Values};
 
@@ -36,6 +35,15 @@ pub(crate) const HISTORY_SETS: [HistorySet; 3] = [
     HistorySet::SameWeekday,
     HistorySet::LastDays(7),
 ];
+
+/// How an emulator applies a loss it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Losses {
+    /// Rounded to the nearest of 65,536 parts, as the thesis' emulator did, judging by all its tables.
+    Rounded,
+    /// Unchanged.
+    Exact,
+}
 
 /// One transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +105,7 @@ impl Case {
 mod tests {
     use std::path::Path;
 
+    use super::super::results::Results;
     use super::super::thesis::Thesis;
     use super::*;
     use crate::Plan;
@@ -117,7 +126,11 @@ mod tests {
     fn the_thesis_prints_every_transfer_with_rounded_losses_once() {
         let plan = plan();
         let thesis: Thesis = plan.data().unwrap();
-        let printed: Vec<Case> = thesis.results().transfers.iter().map(|t| t.case).collect();
+        let printed: Vec<Case> = Results::of_thesis(&thesis)
+            .transfers
+            .iter()
+            .map(|t| t.case)
+            .collect();
         let mut cases: Vec<Case> = plan.runs.iter().map(Case::of).collect();
         cases.retain(|case| case.losses == Losses::Rounded);
         assert_eq!(printed.len(), cases.len());

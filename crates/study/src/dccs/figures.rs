@@ -7,11 +7,11 @@ use fairwind_advice::Mode;
 use fairwind_report::plot::chart::{Across, Chart, Panel, Style};
 use fairwind_result::series::decimate::Point;
 
-use super::case::{Case, LEVELS, TIMES};
+use super::case::{Case, LEVELS, Losses, TIMES};
 use super::following;
-use super::relation::Losses;
+use super::results::{Results, Transfer};
 use super::series::{Series, available};
-use super::tables::{Results, Tables, Transfer};
+use super::tables::Tables;
 use crate::demo::report::{curve, point};
 use crate::demo::story::Way;
 use crate::page::{Figure, Section};

@@ -7,6 +7,7 @@ mod case;
 mod figures;
 mod following;
 mod relation;
+mod results;
 mod scaled;
 mod series;
 mod tables;
@@ -26,8 +27,9 @@ use crate::{Engines, Error, Made, Study, Task, parallel};
 use bench::Bench;
 use case::{Case, LEVELS, TIMES};
 use relation::Relation;
+use results::{Results, Transfer};
 use series::Series;
-use tables::{Results, Tables, Transfer};
+use tables::Tables;
 use thesis::Thesis;
 
 pub(crate) const STUDY: Study = Study::new(case::PARAMETERS, carry_out);
@@ -94,7 +96,7 @@ fn simulated(
             alone: [Some(background_alone), None],
             thesis: None,
         });
-    let all = &[thesis.results()]
+    let all = &[Results::of_thesis(thesis)]
         .into_iter()
         .chain(results)
         .collect::<Vec<_>>();
@@ -133,7 +135,7 @@ fn in_lab(
         series: Series::generated()?,
         levels: &thesis.level,
     };
-    let all = &[vec![thesis.results()], small.run_all(cases)?]
+    let all = &[vec![Results::of_thesis(thesis)], small.run_all(cases)?]
         .into_iter()
         .flatten()
         .collect::<Vec<_>>();

@@ -5,6 +5,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use super::case::Losses;
 use super::series::Recorded;
 
 /// A packet, bytes: with it, the columns of Table 1 follow from the constants that the table names.
@@ -39,15 +40,6 @@ impl Relation {
             constant: first / second.sum::<f64>(),
         }
     }
-}
-
-/// How an emulator applies a loss it is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Losses {
-    /// Rounded to the nearest of 65,536 parts, as the thesis' emulator did, judging by all its tables.
-    Rounded,
-    /// Unchanged.
-    Exact,
 }
 
 /// The parts in which the thesis' emulator counts losses.

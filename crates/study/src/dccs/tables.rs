@@ -2,90 +2,16 @@
 
 use std::fmt::Write;
 
-use super::case::{Case, HISTORY_SETS, TIMES};
-use super::relation::{Losses, Relation};
+use super::case::{Case, HISTORY_SETS, Losses, TIMES};
+use super::relation::Relation;
+use super::results::{Results, Transfer, lost};
 use super::thesis::{Level, Thesis};
 use crate::demo::story::Way;
 use crate::page::Section;
-use crate::statistics::mean;
 use crate::table::Table;
 
-/// The ways of most tables, in the order of [`Results::ways`].
-const WAYS: [Way; 3] = [Way::Standard, Way::Nocc, Way::Advised];
 /// The order of these in the thesis' tables of background connections.
 const BESIDE_OTHERS: [usize; 3] = [0, 2, 1];
-
-/// The result of a transfer.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Transfer {
-    pub case: Case,
-    /// Mean throughput, Mbit/s.
-    pub mbps: f64,
-    /// The transfer time for the thesis' file of 16 GB, seconds.
-    pub seconds: f64,
-    /// Mean throughput of the others while it ran, Mbit/s.
-    pub others_mbps: Vec<f64>,
-    /// The inputs it received, in the thesis' notation.
-    pub inputs: String,
-}
-
-/// The transfers over one series, in one engine, or in the thesis.
-pub(crate) struct Results<'a> {
-    /// Their name in tables.
-    pub name: String,
-    pub transfers: Vec<Transfer>,
-    /// Throughput of one other connection alone, and of two together, Mbit/s.
-    pub alone: [Option<f64>; 2],
-    /// The thesis, if they are its own: its gains and means are as it prints them.
-    pub thesis: Option<&'a Thesis>,
-}
-
-impl Results<'_> {
-    pub(crate) fn find(&self, case: Case) -> Option<&Transfer> {
-        self.transfers.iter().find(|transfer| transfer.case == case)
-    }
-
-    /// The transfers like this one by standard TCP, without congestion control and advised.
-    pub(crate) fn ways(&self, case: Case) -> Option<[&Transfer; 3]> {
-        let [standard, nocc, advised] = WAYS.map(|way| self.find(case.by(way)));
-        Some([standard?, nocc?, advised?])
-    }
-
-    /// The gain of advised over standard FTP, percent.
-    pub(crate) fn gain(&self, losses: Losses, level: usize, time: usize) -> Option<f64> {
-        if let Some(thesis) = self.thesis {
-            return Some(thesis.level[level].gain[time]);
-        }
-        let [standard, _, advised] = self.ways(Case::at(0, level, time, losses))?;
-        Some(100.0 * (advised.mbps / standard.mbps - 1.0))
-    }
-
-    /// The mean gain over the times of day at each level, percent.
-    pub(crate) fn mean_gains(&self, losses: Losses) -> [f64; 3] {
-        [0, 1, 2].map(|level| match self.thesis {
-            Some(thesis) => thesis.level[level].mean_gain,
-            None => mean((0..TIMES.len()).filter_map(|time| self.gain(losses, level, time))),
-        })
-    }
-
-    /// How much of their throughput the others lose beside FTP of each way, on average over the times of day,
-    /// percent.
-    pub(crate) fn mean_lost(&self, losses: Losses, others: usize) -> [f64; 3] {
-        if let (Some(thesis), 1) = (self.thesis, others) {
-            return thesis.background_lost;
-        }
-        [0, 1, 2].map(|way| {
-            let lost = |time| {
-                let beside = self.ways(Case::at(others, 0, time, losses))?[way];
-                Some(lost(
-                    self.alone[others - 1]?,
-                    beside.others_mbps.iter().sum(),
-                ))
-            };
-            mean((0..TIMES.len()).filter_map(lost))
-        })
-    }
-}
 
 /// The tables of the page, of transfers of the thesis' size or scaled down.
 pub(crate) struct Tables<'a> {
@@ -311,10 +237,6 @@ pub(crate) fn pair(ftp: &Transfer, alone: Option<f64>) -> [String; 2] {
     ]
 }
 
-fn lost(alone: f64, beside: f64) -> f64 {
-    100.0 * (1.0 - beside / alone)
-}
-
 pub(crate) fn mbps(mbps: f64) -> String {
     format!("{mbps:.2}")
 }
@@ -330,42 +252,4 @@ fn clock(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
     format!("{hours}:{minutes:02}:{:02}", seconds % 60)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gains_and_losses_are_means_over_the_times_of_day() {
-        let moved = |others, time, way, mbps, others_mbps| Transfer {
-            case: Case {
-                way,
-                ..Case::at(others, 0, time, Losses::Rounded)
-            },
-            mbps,
-            seconds: 0.0,
-            others_mbps: vec![others_mbps],
-            inputs: String::new(),
-        };
-        let mut transfers = Vec::new();
-        for (time, advised, beside) in [(0, 50.0, 40.0), (1, 70.0, 20.0)] {
-            for others in 0..=1 {
-                transfers.push(moved(others, time, WAYS[0], 50.0, 60.0));
-                transfers.push(moved(others, time, WAYS[1], 70.0, 20.0));
-                transfers.push(moved(others, time, WAYS[2], advised, beside));
-            }
-        }
-        let results = Results {
-            name: "lab".to_owned(),
-            transfers,
-            alone: [Some(80.0), None],
-            thesis: None,
-        };
-        // 0 % and 40 %; a quarter, three quarters, and between.
-        assert!((results.mean_gains(Losses::Rounded)[0] - 20.0).abs() < 1e-9);
-        let lost = results.mean_lost(Losses::Rounded, 1);
-        assert_eq!(lost, [25.0, 75.0, 62.5]);
-        assert!(results.mean_gains(Losses::Exact)[0].is_nan());
-    }
 }

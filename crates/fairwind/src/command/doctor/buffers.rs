@@ -9,8 +9,8 @@
 use fairwind_kernel::NET_ADMIN;
 
 use super::Goal;
-use super::check::{Finding, SWITCHES, State};
-use super::facts::Facts;
+use super::check::{Finding, State};
+use super::facts::{Facts, SWITCHES};
 
 /// One direction's buffer.
 struct Side {

@@ -5,7 +5,7 @@ use fairwind_kernel::{
 };
 use serde_json::{Value, json};
 
-use super::facts::{BPF_FILE_SYSTEM, Facts};
+use super::facts::{BPF_FILE_SYSTEM, Facts, Switch};
 
 /// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -257,38 +257,6 @@ pub(crate) fn echo(facts: &Facts) -> Finding {
         format!("sysctl -w {group}='0 2147483647'"),
     )
 }
-
-/// A setting of TCP, `net.ipv4.SETTING`, that is to be on, and what it costs if it is off.
-pub(crate) struct Switch {
-    what: &'static str,
-    pub setting: &'static str,
-    cost: &'static str,
-}
-
-/// Window scaling and timestamps (RFC 7323, sections 2 and 3), selective acknowledgements (RFC 2018), and the
-/// kernel's own sizing of buffers.
-pub(crate) const SWITCHES: [Switch; 4] = [
-    Switch {
-        what: "window scaling",
-        setting: "tcp_window_scaling",
-        cost: "no window above 64 KiB",
-    },
-    Switch {
-        what: "timestamps",
-        setting: "tcp_timestamps",
-        cost: "old segments may pass for new ones above 1 Gbit/s",
-    },
-    Switch {
-        what: "SACK",
-        setting: "tcp_sack",
-        cost: "one loss is repaired a round trip",
-    },
-    Switch {
-        what: "autotuning",
-        setting: "tcp_moderate_rcvbuf",
-        cost: "receive buffers stay as they begin",
-    },
-];
 
 impl Switch {
     /// Checks that the setting is on.

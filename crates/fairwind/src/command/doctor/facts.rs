@@ -9,7 +9,37 @@ use fairwind_kernel::{
 };
 use fairwind_lab::privilege;
 
-use super::check::SWITCHES;
+/// A setting of TCP, `net.ipv4.SETTING`, that is to be on, and what it costs if it is off.
+pub(crate) struct Switch {
+    pub what: &'static str,
+    pub setting: &'static str,
+    pub cost: &'static str,
+}
+
+/// Window scaling and timestamps (RFC 7323, sections 2 and 3), selective acknowledgements (RFC 2018), and the
+/// kernel's own sizing of buffers.
+pub(crate) const SWITCHES: [Switch; 4] = [
+    Switch {
+        what: "window scaling",
+        setting: "tcp_window_scaling",
+        cost: "no window above 64 KiB",
+    },
+    Switch {
+        what: "timestamps",
+        setting: "tcp_timestamps",
+        cost: "old segments may pass for new ones above 1 Gbit/s",
+    },
+    Switch {
+        what: "SACK",
+        setting: "tcp_sack",
+        cost: "one loss is repaired a round trip",
+    },
+    Switch {
+        what: "autotuning",
+        setting: "tcp_moderate_rcvbuf",
+        cost: "receive buffers stay as they begin",
+    },
+];
 
 /// Where the BPF file system is mounted by convention.
 pub(crate) const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";

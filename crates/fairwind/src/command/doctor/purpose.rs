@@ -5,10 +5,10 @@ use clap::ValueEnum;
 use super::Goal;
 use super::buffers;
 use super::check::{
-    Finding, SWITCHES, State, bpf_file_system, btf, cgroup, ebpf_capabilities, echo, files, kernel,
+    Finding, State, bpf_file_system, btf, cgroup, ebpf_capabilities, echo, files, kernel,
     lab_capabilities, lab_trial, loaded, nocc_allowed, nocc_loaded, port_21, tun,
 };
-use super::facts::Facts;
+use super::facts::{Facts, SWITCHES};
 
 /// What is to work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

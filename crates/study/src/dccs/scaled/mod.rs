@@ -25,11 +25,11 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::bench::write_losses;
-use super::case::{Case, HISTORY_SETS, LEVELS};
+use super::case::{Case, HISTORY_SETS, LEVELS, Losses};
 use super::following::{self, Input};
-use super::relation::{Losses, Relation, Trace};
+use super::relation::{Relation, Trace};
+use super::results::{Results, Transfer};
 use super::series::{Series, available};
-use super::tables::{Results, Transfer};
 use super::thesis::Level;
 use crate::cache::{Cache, program};
 use crate::demo::day::Day;

@@ -1,7 +1,7 @@
 //! The tables of the scaled-down tests: in each row the thesis, the simulator and the lab.
 
-use crate::dccs::case::{Case, TIMES};
-use crate::dccs::relation::{Losses, Relation};
+use crate::dccs::case::{Case, Losses, TIMES};
+use crate::dccs::relation::Relation;
 use crate::dccs::tables::{Tables, mbps, named, pair, percent};
 use crate::page::Section;
 use crate::table::Table;

@@ -3,7 +3,7 @@
 //! the first ACKs of each connection are kept in a folder.
 //!
 //! ```text
-//! cargo run --release -p fairwind-replay --example tap -- SECONDS [--keep ACKS FOLDER]
+//! cargo bench -p fairwind-replay --bench tap -- SECONDS [--keep ACKS FOLDER]
 //! ```
 
 use std::env;
@@ -20,7 +20,9 @@ use fairwind_replay::{path, sender, tap};
 const DIFFERENCE: u8 = 3;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
+    // Cargo adds `--bench`.
+    let arguments = env::args().skip(1).filter(|argument| argument != "--bench");
+    let arguments: Vec<String> = arguments.collect();
     let done = match &arguments[..] {
         [seconds] => run(seconds, None),
         [seconds, option, acks, folder] if option == "--keep" => {

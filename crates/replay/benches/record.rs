@@ -3,7 +3,7 @@
 //! the first ACKs of each connection are kept in a folder.
 //!
 //! ```text
-//! cargo run --release -p fairwind-replay --example record -- SECONDS [--keep ACKS FOLDER] [PATH...]
+//! cargo bench -p fairwind-replay --bench record -- SECONDS [--keep ACKS FOLDER] [PATH...]
 //! ```
 
 use std::env;
@@ -29,7 +29,9 @@ struct Plan {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
+    // Cargo adds `--bench`.
+    let arguments = env::args().skip(1).filter(|argument| argument != "--bench");
+    let arguments: Vec<String> = arguments.collect();
     let Some(plan) = plan(&arguments) else {
         eprintln!("usage: record SECONDS [--keep ACKS FOLDER] [PATH...]");
         return ExitCode::from(2);
