@@ -347,10 +347,10 @@ fn samples_of_a_recording_that_make_no_sense_are_refused_and_counted() {
     let mut lines: Vec<&str> = printed.lines().collect();
     lines.sort_unstable();
     let expected = [
+        "1 refused: at times that the history already has",
         "1 refused: before 1970",
         "1 refused: below 0",
         "1 refused: of the future",
-        "1 refused: at times that the history already has",
         "2 refused: that are not numbers",
         "2 samples imported",
     ];

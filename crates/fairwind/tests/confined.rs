@@ -81,7 +81,7 @@ fn the_doctor_tells_what_the_kernel_refuses() {
     let output = script(&REFUSING, &text);
     let said = said(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("no    a trial"), "{said}");
+    assert!(said.contains("no    trial run"), "{said}");
     assert!(said.contains("network namespace"), "{said}");
 }
 

@@ -17,7 +17,7 @@ use crate::store::{Group, Kept, Order, RoundTrip, Write, Written};
 /// The source recorded with round-trip times of reported transfers.
 const TRANSFER: &str = "transfer";
 
-/// A test of a hop.
+/// A sample of a hop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewSample {

@@ -452,7 +452,8 @@ mod tests {
 
     #[test]
     fn a_buffer_is_level_from_change_to_change() {
-        let change = |seconds, to| json!({ "what": "receive buffer", "to": to, "reason": "9 Mbit/s", "seconds": seconds });
+        let reason = "9.000 Mbit/s in a round trip of 100.4 ms";
+        let change = |seconds, to| json!({ "what": "receive buffer", "to": to, "reason": reason, "seconds": seconds });
         let report = report(json!({
             "seconds": 3.0, "changes": [change(1.0, "1000000"), change(2.0, "4000000")],
         }));
