@@ -1,4 +1,4 @@
-//! Figures 4 to 7, 9 and 10 of drsFTP in the lab: the tables and figures of
+//! Figures 4 to 10 of drsFTP in the lab: the tables and figures of
 //! `docs/measurements/right-sizing.md`.
 //!
 //! Engelhart, Gardner, Feng, "Re-Architecting Flow-Control Adaptation for Grid Environments" (IPDPS 2004).
