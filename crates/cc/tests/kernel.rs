@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::thread;
 
-use fairwind_cc::kernel::{self, LoadError, Loaded};
+use fairwind_cc::kernel::{self, Holder, LoadError, Loaded};
 use fairwind_cc::native::{self, Control};
 use fairwind_kernel::TcpInfo;
 use fairwind_testing::{in_new_network_namespace, permitted};
@@ -66,7 +66,12 @@ fn a_name_is_loaded_once() {
     let _first = load(reno).unwrap();
     assert!(matches!(
         load(reno),
-        Err(LoadError::AlreadyLoaded { name, .. }) if name == "fw_reno"
+        Err(LoadError::AlreadyLoaded { name, holder: Holder::Process { .. } }) if name == "fw_reno"
+    ));
+    // The kernel's own `reno` is not taken for ours, whose name ends in the same letters.
+    assert!(matches!(
+        kernel::load_as(&reno.default_parameters(), "reno"),
+        Err(LoadError::AlreadyLoaded { name, holder: Holder::Kernel }) if name == "reno"
     ));
 }
 

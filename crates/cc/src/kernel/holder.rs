@@ -59,6 +59,7 @@ pub(super) fn of(name: &str) -> Holder {
 
 /// ID of the `struct_ops` map that is registered under this name.
 fn operations(name: &str) -> Option<u32> {
+    let offset = object::name_offset().ok()??;
     LinkInfoIter::default()
         .filter_map(|link| match link.info {
             LinkTypeInfo::StructOps(info) => Some(info.map_id),
@@ -67,7 +68,9 @@ fn operations(name: &str) -> Option<u32> {
         .find(|id| {
             MapHandle::from_map_id(*id)
                 .and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY))
-                .is_ok_and(|value| value.is_some_and(|value| object::has_name(&value, name)))
+                .is_ok_and(|value| {
+                    value.is_some_and(|value| object::has_name(&value, offset, name))
+                })
         })
 }
 

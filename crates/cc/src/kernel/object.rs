@@ -1,5 +1,10 @@
 //! The embedded eBPF objects, and the layout of their settings and operations.
 
+use std::ffi::OsStr;
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{MemberAttr, Struct};
+
 use crate::native::{Control, PARAMETERS_MAX, Parameters};
 
 include!(concat!(env!("OUT_DIR"), "/objects.rs"));
@@ -46,16 +51,40 @@ pub(super) fn references(value: &[u8]) -> u32 {
     u32::from_ne_bytes(word)
 }
 
-/// Whether the value of a `struct_ops` map belongs to the control of this name. It contains the
-/// kernel's `struct tcp_congestion_ops`, in which only the name is text; so it is enough to find the
-/// name anywhere.
-pub(super) fn has_name(value: &[u8], name: &str) -> bool {
+/// Whether the value of a congestion control's `struct_ops` map, in which the name stands at `offset`, has this
+/// name.
+pub(super) fn has_name(value: &[u8], offset: usize, name: &str) -> bool {
     let mut field = [0; NAME_BYTES];
     let Some(start) = field.get_mut(..name.len()) else {
         return false;
     };
     start.copy_from_slice(name.as_bytes());
-    value.windows(NAME_BYTES).any(|window| window == field)
+    value
+        .get(offset..)
+        .is_some_and(|rest| rest.starts_with(&field))
+}
+
+/// Where the name stands in the value of a congestion control's `struct_ops` map: the running kernel's layout, of
+/// which ebpf.h's `struct tcp_congestion_ops` is only an extract.
+pub(super) fn name_offset() -> libbpf_rs::Result<Option<usize>> {
+    let btf = Btf::from_vmlinux()?;
+    let value = btf.type_by_name::<Struct<'_>>("bpf_struct_ops_tcp_congestion_ops");
+    Ok(value.and_then(|value| {
+        let data = value.iter().find(|m| m.name == Some(OsStr::new("data")))?;
+        let operations = btf.type_by_id::<Struct<'_>>(data.ty)?;
+        let name = operations
+            .iter()
+            .find(|m| m.name == Some(OsStr::new("name")))?;
+        Some(byte(data.attr)? + byte(name.attr)?)
+    }))
+}
+
+/// The offset of a member in bytes, if it is no bit field.
+fn byte(attributes: MemberAttr) -> Option<usize> {
+    match attributes {
+        MemberAttr::Normal { offset } => Some(offset as usize / 8),
+        MemberAttr::BitField { .. } => None,
+    }
 }
 
 /// Size of `name`, the first member of ebpf.h's `struct tcp_congestion_ops`, with its terminating zero.
@@ -96,8 +125,10 @@ mod tests {
     fn a_name_is_found_whole() {
         let mut value = [7; 64];
         value[20..36].copy_from_slice(b"fw_reno\0\0\0\0\0\0\0\0\0");
-        assert!(has_name(&value, "fw_reno"));
-        assert!(!has_name(&value, "fw_ren"));
-        assert!(!has_name(&value, "fw_reno_and_more_of_it"));
+        assert!(has_name(&value, 20, "fw_reno"));
+        for other in ["fw_ren", "reno", "fw_reno_and_more_of_it"] {
+            assert!(!has_name(&value, 20, other), "{other}");
+        }
+        assert!(!has_name(&value, 60, "fw_reno"));
     }
 }
