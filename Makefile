@@ -8,7 +8,7 @@ REPRODUCE := run --package fairwind --bin fairwind
 DCCS := $(CARGO) $(REPRODUCE) --profile optimised -- reproduce dccs --out $(OUT)/dccs
 WEB100 := $(CARGO) $(REPRODUCE) --release -- reproduce web100-dummynet --out $(OUT)/web100-dummynet
 
-.PHONY: help demo test fuzz lint formats advisories docs fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
+.PHONY: help demo test fuzz lint formats advisories docs fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp demonstration
 
 help:
 	@echo "Try it, and test it:"
@@ -29,6 +29,7 @@ help:
 	@echo "make dccs             transfers of the thesis on dynamic congestion control, in the simulator (20 minutes)"
 	@echo "make dccs-lab         the same, scaled down, by server and advisor on the running kernel (root, 25 minutes)"
 	@echo "make drsftp           transfers of the drsFTP paper, on the running kernel (root, an hour and a half)"
+	@echo "make demonstration     the demonstration on five days, on the running kernel and in the simulator (root, 15 minutes)"
 	@echo "make validation       simulator and kernel compared, cell by cell (root, 18 minutes)"
 	@echo "make kernels          what works on other kernels, in virtual machines (10 minutes, fetches 300 MB)"
 	@echo
@@ -110,6 +111,10 @@ dccs-lab:
 drsftp:
 	@scripts/setup build
 	$(CARGO) $(REPRODUCE) --release -- reproduce drsftp --out $(OUT)/drsftp $(if $(PAGE),--page $(PAGE)) $(ARGS)
+
+demonstration:
+	@scripts/setup build
+	$(CARGO) $(REPRODUCE) --release -- reproduce demonstration --engine both --out $(OUT)/demonstration $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
 # ARGS="--engine sim" runs the simulator alone.
 validation:

@@ -44,6 +44,13 @@ fn in_the_simulator_the_same_seed_tells_the_same_story() {
         let row = row(&first, way);
         assert_eq!((row.len(), row[6]), (7, "simulated"), "{row:?}");
     }
+    let heads = |text: &str| {
+        let line = text.lines().find(|line| line.starts_with("transfer "));
+        let words = line.unwrap().split_whitespace().map(str::to_owned);
+        words.collect::<Vec<_>>()
+    };
+    let tutorial = include_str!("../../../docs/tutorials/first-run.md");
+    assert_eq!(heads(tutorial), heads(&first));
     // With advice, congestion control is switched on in the course of the morning.
     assert_ne!(row(&first, "advised")[5], "0");
     assert!(

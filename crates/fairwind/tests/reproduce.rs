@@ -230,3 +230,38 @@ fn a_page_gets_the_tables_of_a_whole_study() {
             .is_file()
     );
 }
+
+#[test]
+fn the_demonstration_is_a_study_too() {
+    let folder = TempDir::new().unwrap();
+    let arguments = ["demonstration", "--engine", "sim", "--quick"];
+    let first = reproduce(folder.path(), &arguments);
+    let said = String::from_utf8_lossy(&first.stderr).into_owned();
+    assert!(said.contains("out/demonstration/sim/seed-1-1"), "{said}");
+    let first = out(&first);
+    assert!(
+        first.starts_with("<!-- sim -->\n| | standard TCP | NOCC throughout | advised |\n"),
+        "{first}"
+    );
+    let results = folder.path().join("out/demonstration");
+    assert!(results.join("sim/seed-1-1/report.html").is_file());
+
+    // It is what `fairwind demo` shows, and kept.
+    let demo = Command::new(env!("CARGO_BIN_EXE_fairwind"))
+        .current_dir(folder.path())
+        .args(["demo", "--sim", "--quick", "--seed", "1"])
+        .output()
+        .unwrap();
+    let shown = out(&demo);
+    let advised = shown.lines().find(|line| line.starts_with("advised "));
+    let mbps = advised.unwrap().split_whitespace().nth(1).unwrap();
+    let row = first
+        .lines()
+        .find(|line| line.contains("throughput, Mbit/s"));
+    assert!(row.unwrap().ends_with(&format!("| {mbps} |")), "{first}");
+    let again = reproduce(folder.path(), &arguments);
+    assert_eq!(String::from_utf8_lossy(&again.stderr), "");
+    assert_eq!(out(&again), first);
+    let runs = fs::read_to_string(results.join("tables/runs.csv")).unwrap();
+    assert_eq!(runs.lines().count(), 1 + 3, "{runs}");
+}

@@ -12,3 +12,23 @@ pub(crate) fn standard_deviation(values: &[f64]) -> f64 {
     let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
     (squares / (values.len() as f64 - 1.0)).sqrt()
 }
+
+/// The median; none without values.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let upper = *values.get(values.len() / 2)?;
+    let lower = values[(values.len() - 1) / 2];
+    Some((lower + upper) / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+}

@@ -8,7 +8,7 @@ use crate::cache::{Cache, Policy};
 use crate::page::{Figure, Section};
 use crate::plan::{Parameter, Plan, Run};
 use crate::table::Table;
-use crate::{Engines, Error, Filter, dccs, drsftp, validation, web100_dummynet};
+use crate::{Engines, Error, Filter, dccs, demo, drsftp, validation, web100_dummynet};
 
 /// Who knows what the parameters of a plan mean.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,7 @@ impl Study {
         ("advised-transfers", dccs::STUDY),
         ("simulator-and-kernel", validation::STUDY),
         ("right-sizing", drsftp::STUDY),
+        ("demonstration", demo::days::STUDY),
     ];
 
     /// A study that takes nothing but runs from the plan.

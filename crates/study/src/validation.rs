@@ -12,6 +12,7 @@ use fairwind_result::RunResult;
 
 use crate::experiments::{Asked, Configured, first_seeds, jobs, kept, load, run_or_kept};
 use crate::plan::{EXPERIMENT, Parameter, Run, Values};
+use crate::statistics::median;
 use crate::table::Table;
 use crate::{Error, Made, Study, Task, page, parallel};
 
@@ -272,16 +273,6 @@ fn left_out<'a>(cells: &'a [Cell]) -> String {
         let _ = writeln!(text, "{name}: {} of {all} left out.", totals.left_out);
     }
     text
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
-    }
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 //! [`Story`] holds all its numbers, [`day`] the path's available bandwidth, [`network`] the experiment files,
 //! [`advised`] the advice and when it is given. [`stage`] runs each way in the simulator, or in the [`lab`]
 //! with the real server, client and advisor; [`measure`] reads the results, [`table`] and [`report`] present
-//! them.
+//! them. `days` repeats it for its page.
 
 pub mod advised;
 pub mod day;
+pub(crate) mod days;
 pub mod lab;
 pub mod measure;
 pub mod monitor;

@@ -12,7 +12,7 @@ use fairwind_report::page::{
 use super::measure::Transfer;
 use super::stage::Outcomes;
 use super::story::{CAPACITY_MBPS, DELAY_MS, HOP, OTHERS, START_S, THRESHOLD_MBPS, Way};
-use super::table;
+use super::table::Row;
 use crate::Error;
 
 /// The report's file.
@@ -125,8 +125,8 @@ fn totals(outcomes: &Outcomes) -> Table {
         Heading::number("Changes", ""),
         Heading::text("File"),
     ]);
-    for row in table::rows(outcomes, number) {
-        table.row(row);
+    for row in Row::all(outcomes) {
+        table.row(row.cells(number));
     }
     table
 }

@@ -1,38 +1,77 @@
 //! The table of a demonstration's results.
 
+use serde::{Deserialize, Serialize};
+
 use super::lab::Arrival;
 use super::stage::Outcomes;
 use super::story::Way;
 use crate::table::Table;
 
-/// A row for each way that moves the file: throughput in Mbit/s, how long it took in seconds, what the others lost
-/// meanwhile in percent and in the whole run in MB, retransmitted segments, changes of the congestion control, and
-/// what became of the file. `number` writes a number with so many decimal places.
-pub fn rows(
-    outcomes: &Outcomes,
-    number: fn(Option<f64>, usize) -> String,
-) -> [Vec<String>; Way::TRANSFERS.len()] {
-    Way::TRANSFERS.map(|way| {
-        let outcome = outcomes.of(way);
-        let transfer = outcome.measured.transfer.as_ref();
-        let whole = transfer.filter(|transfer| transfer.bytes >= outcomes.story.file_bytes);
-        let file = match outcome.file {
-            Some(Arrival::Identical) => "identical",
-            Some(Arrival::Differs) => "DIFFERS",
-            Some(Arrival::Missing) => "none arrived",
-            None => "simulated",
-        };
+/// A file that arrived as it was sent.
+pub(super) const IDENTICAL: &str = "identical";
+/// No file: the simulator's transfers have none.
+pub(super) const SIMULATED: &str = "simulated";
+
+/// What became of the file and of the others, one way.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// How the file was moved.
+    pub way: String,
+    /// The transfer's throughput, Mbit/s; none if it never began.
+    pub mbps: Option<f64>,
+    /// How long it took, seconds; none if it did not end.
+    pub took_s: Option<f64>,
+    /// What the others lost while it ran, of what they receive alone, percent.
+    pub others_lost_percent: Option<f64>,
+    /// What they lost in the whole run, MB.
+    pub others_lost_mb: Option<f64>,
+    /// Retransmitted segments.
+    pub retransmits: Option<u64>,
+    /// Changes of the congestion control.
+    pub changes: usize,
+    /// Whether the file that arrived is the one that was sent.
+    pub file: String,
+}
+
+impl Row {
+    /// A row for each way that moves the file.
+    pub fn all(outcomes: &Outcomes) -> [Row; Way::TRANSFERS.len()] {
+        Way::TRANSFERS.map(|way| {
+            let outcome = outcomes.of(way);
+            let transfer = outcome.measured.transfer.as_ref();
+            let whole = transfer.filter(|transfer| transfer.bytes >= outcomes.story.file_bytes);
+            let file = match outcome.file {
+                Some(Arrival::Identical) => IDENTICAL,
+                Some(Arrival::Differs) => "DIFFERS",
+                Some(Arrival::Missing) => "none arrived",
+                None => SIMULATED,
+            };
+            Row {
+                way: way.words().to_owned(),
+                mbps: transfer.map(|transfer| transfer.throughput_mbps()),
+                took_s: whole.map(|transfer| transfer.took_s()),
+                others_lost_percent: outcomes.others_lost(way).map(|share| 100.0 * share),
+                others_lost_mb: outcomes.others_lost_bytes(way).map(|bytes| bytes / 1e6),
+                retransmits: transfer.map(|transfer| transfer.retransmits),
+                changes: outcome.advised.control_changes().count(),
+                file: file.to_owned(),
+            }
+        })
+    }
+
+    /// Its cells, in the order of the fields. `number` writes a number with so many decimal places.
+    pub fn cells(&self, number: fn(Option<f64>, usize) -> String) -> Vec<String> {
         vec![
-            way.words().to_owned(),
-            number(transfer.map(|transfer| transfer.throughput_mbps()), 1),
-            number(whole.map(|transfer| transfer.took_s()), 1),
-            number(outcomes.others_lost(way).map(|share| 100.0 * share), 1),
-            number(outcomes.others_lost_bytes(way).map(|bytes| bytes / 1e6), 1),
-            number(transfer.map(|transfer| transfer.retransmits as f64), 0),
-            outcome.advised.control_changes().count().to_string(),
-            file.to_owned(),
+            self.way.clone(),
+            number(self.mbps, 1),
+            number(self.took_s, 1),
+            number(self.others_lost_percent, 1),
+            number(self.others_lost_mb, 1),
+            number(self.retransmits.map(|segments| segments as f64), 0),
+            self.changes.to_string(),
+            self.file.clone(),
         ]
-    })
+    }
 }
 
 /// The table that is printed at the end.
@@ -40,12 +79,16 @@ pub fn text(outcomes: &Outcomes) -> String {
     let mut table = Table::new(
         "transfer | >Mbit/s | >took s | >others lost % | >others lost MB | >retransmits | >changes | checksum",
     );
-    let number = |value: Option<f64>, digits: usize| match value {
-        Some(value) => format!("{value:.digits$}"),
-        None => "-".to_owned(),
-    };
-    for row in rows(outcomes, number) {
-        table.row(row);
+    for row in Row::all(outcomes) {
+        table.row(row.cells(plain));
     }
     table.render()
+}
+
+/// A number as text; a dash if there is none.
+pub(super) fn plain(value: Option<f64>, digits: usize) -> String {
+    match value {
+        Some(value) => format!("{value:.digits$}"),
+        None => "-".to_owned(),
+    }
 }
