@@ -358,7 +358,9 @@ CC_HOOK(void, cubic_pkts_acked, struct sock *sk, const struct ack_sample *sample
 }
 
 CC_CONTROL(cubic) = {
-	CC_ABOUT(cubic, "cubic growth around the window of the latest loss, HyStart (RFC 9438)"),
+	CC_ABOUT(
+		cubic,
+		"a window that grows as a cubic function of time (RFC 9438), HyStart; as in Linux 6.18"),
 	.init = CC_FN(cubic_init),
 	.ssthresh = CC_FN(cubic_ssthresh),
 	.cong_avoid = CC_FN(cubic_cong_avoid),

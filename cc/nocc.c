@@ -141,7 +141,8 @@ CC_HOOK(u32, nocc_undo_cwnd, struct sock *sk)
 }
 
 CC_CONTROL(nocc) = {
-	CC_ABOUT(nocc, "congestion control off: only the receiver's window limits"),
+	CC_ABOUT(nocc,
+		 "congestion control off: only the receiver's window limits what is in flight"),
 	.init = CC_FN(nocc_init),
 	.release = CC_FN(nocc_release),
 	.ssthresh = CC_FN(nocc_ssthresh),

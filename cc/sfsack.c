@@ -169,7 +169,9 @@ CC_HOOK(u32, sfsack_undo_cwnd, struct sock *sk)
 }
 
 CC_CONTROL(sfsack) = {
-	CC_ABOUT(sfsack, "Reno with reductions smoothed by the window's history (SF-SACK)"),
+	CC_ABOUT(
+		sfsack,
+		"Reno whose window falls to a mean of itself, its half and an earlier sample (SF-SACK)"),
 	.init = CC_FN(sfsack_init),
 	.ssthresh = CC_FN(sfsack_ssthresh),
 	.cong_avoid = CC_FN(sfsack_cong_avoid),

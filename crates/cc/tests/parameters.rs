@@ -1,6 +1,8 @@
 //! The list of congestion controls and their parameters.
 
+use fairwind_cc::kernel::kernel_name;
 use fairwind_cc::native::{all, find};
+use fairwind_testing::page::{check_sections, table};
 
 #[test]
 fn controls_are_listed_by_name() {
@@ -11,6 +13,48 @@ fn controls_are_listed_by_name() {
         assert_eq!(find(name).unwrap().name(), name);
     }
     assert_eq!(find("westwood"), None);
+}
+
+#[test]
+fn generated_sections_have_all_controls_and_parameters() {
+    let code = |text: &str| format!("`{text}`");
+    let known = check_sections("congestion-controls.md", |section| match section.what {
+        "congestion controls" => {
+            let row = |control: &&fairwind_cc::native::Control| {
+                let name = control.name();
+                let description = control.description().to_owned();
+                vec![code(name), code(&kernel_name(name)), description]
+            };
+            let rows: Vec<Vec<String>> = all().iter().map(row).collect();
+            Some(table(&["name", "in the kernel", "what it does"], &rows))
+        }
+        "parameters of congestion controls" => {
+            let rows = all().iter().flat_map(|control| {
+                control.parameters().iter().map(|parameter| {
+                    vec![
+                        code(control.name()),
+                        code(parameter.name()),
+                        parameter.unit().to_owned(),
+                        parameter.default_value().to_string(),
+                        format!("{} to {}", parameter.min(), parameter.max()),
+                        parameter.description().to_owned(),
+                    ]
+                })
+            });
+            let rows: Vec<Vec<String>> = rows.collect();
+            let heads = [
+                "congestion control",
+                "parameter",
+                "unit",
+                "default",
+                "range",
+                "meaning",
+            ];
+            Some(table(&heads, &rows))
+        }
+        _ => None,
+    });
+    assert_eq!(known.len(), 2, "{known:?}");
 }
 
 #[test]
