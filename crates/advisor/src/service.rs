@@ -9,7 +9,6 @@ mod hops;
 mod learn;
 mod learn_queue;
 mod metrics;
-mod path_measurements;
 mod paths;
 mod record;
 mod writer;
@@ -30,9 +29,9 @@ use writer::Writer;
 pub(crate) use advice::addresses;
 pub use directory::{Directory, KnownPath};
 pub(crate) use histories::samples as samples_of;
+pub use history::PathMeasurements;
 pub use hops::{HopEntry, HopRole};
 pub use metrics::{Interface, Metrics};
-pub use path_measurements::PathMeasurements;
 pub use record::{NewSample, SamplesAnswer, TransferAnswer};
 
 /// The history used for advice goes back this far.
