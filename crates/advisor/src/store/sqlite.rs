@@ -16,7 +16,7 @@ use sqlx::{ConnectOptions, Connection, SqlSafeStr, SqliteConnection};
 use tokio::sync::Mutex;
 
 use super::error::Trouble;
-use super::transaction::Transaction;
+use super::transaction::{Transaction, run};
 use super::{LogPlace, PathId, StoreError};
 
 /// Number of connections for reading.
@@ -27,7 +27,7 @@ const PAGE: u32 = 16 << 10;
 const WRITE_LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of the write that tests whether writing works. Larger than the pages of a sample: the space left
 /// allocated by the failed write must not suffice.
-const TRIAL_BYTES: u32 = 128 << 10;
+const TRIAL_BYTES: i64 = 128 << 10;
 
 /// The migrations that create and update the tables, from version 1 on.
 const MIGRATIONS: [(&str, &str); 7] = [
@@ -163,10 +163,9 @@ impl Store {
     /// Overwrites the previous trial with random bytes; unchanged bytes would not be written.
     async fn try_to_write(&self) -> Result<(), StoreError> {
         let mut transaction = self.begin().await?;
-        let trial = sqlx::query("UPDATE trial SET bytes = randomblob(?)").bind(TRIAL_BYTES);
-        let written = trial.execute(&mut transaction.connection).await;
-        let written = written.map(drop).map_err(Trouble::from);
-        self.end(transaction, written).await
+        let trial = "UPDATE trial SET bytes = randomblob(?)";
+        let written = run(&mut transaction.connection, trial, &[TRIAL_BYTES]).await;
+        self.end(transaction, written.map(drop)).await
     }
 
     /// How far the log of this name has been read; `None` if it never has.

@@ -29,7 +29,7 @@ impl<'a> Transaction<'a> {
             Some(connection) => connection,
             None => options.connect().await?,
         };
-        run(&mut connection, "BEGIN IMMEDIATE").await?;
+        run(&mut connection, "BEGIN IMMEDIATE", &[]).await?;
         Ok(Transaction {
             place,
             connection,
@@ -40,28 +40,31 @@ impl<'a> Transaction<'a> {
     /// Announces a change of a path within the transaction, so that none is missed.
     pub(super) async fn announce(&mut self, path: PathId) -> Result<(), Trouble> {
         if self.announces {
-            run(
-                &mut self.connection,
-                "UPDATE change SET number = number + 1",
-            )
-            .await?;
+            let count = "UPDATE change SET number = number + 1";
+            run(&mut self.connection, count, &[]).await?;
             let number = "UPDATE path SET changed = (SELECT number FROM change) WHERE id = ?";
-            let numbered = sqlx::query(number).bind(path.0);
-            numbered.execute(&mut self.connection).await?;
+            run(&mut self.connection, number, &[path.0]).await?;
         }
         Ok(())
     }
 
     /// Commits to stable storage.
     pub(super) async fn commit(mut self) -> Result<(), Trouble> {
-        run(&mut self.connection, "COMMIT").await?;
+        run(&mut self.connection, "COMMIT", &[]).await?;
         *self.place = Some(self.connection);
         Ok(())
     }
 }
 
-/// Runs a statement that has no result.
-async fn run(connection: &mut SqliteConnection, statement: &'static str) -> Result<(), Trouble> {
-    sqlx::query(statement).execute(connection).await?;
-    Ok(())
+/// Runs a statement with these numbers as its arguments; returns how many rows it has changed.
+pub(super) async fn run(
+    connection: &mut SqliteConnection,
+    statement: &'static str,
+    numbers: &[i64],
+) -> Result<u64, Trouble> {
+    let query = sqlx::query(statement);
+    let query = numbers
+        .iter()
+        .fold(query, |query, number| query.bind(number));
+    Ok(query.execute(connection).await?.rows_affected())
 }
