@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
 use super::error::Trouble;
-use super::transaction::run;
+use super::sqlite::run;
 use super::{PathId, RoundTrip, Store, StoreError};
 
 impl Store {

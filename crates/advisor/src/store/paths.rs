@@ -5,7 +5,7 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::SqlitePool;
 
 use super::error::Trouble;
-use super::transaction::{Transaction, run};
+use super::sqlite::{Transaction, run};
 use super::{Discovered, HopId, PathId, Store, StoreError, StoredHop, StoredPath, block};
 use crate::path::PathConfig;
 

@@ -9,7 +9,7 @@ use sqlx::sqlite::SqlitePool;
 
 use super::admit::Admission;
 use super::error::Trouble;
-use super::transaction::run;
+use super::sqlite::run;
 use super::{HopId, Kept, Order, PathId, Store, StoreError, block, paths};
 
 impl Store {
