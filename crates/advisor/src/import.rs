@@ -86,10 +86,17 @@ fn read_text(file: impl Read, options: &ImportOptions) -> Result<Recording, Impo
         let row = columns.row(&record, line, options);
         rows.push(row.map_err(|problem| ImportError::Line { line, problem })?);
     }
-    match columns.what {
-        What::Available(_) | What::Used(_) => Ok(values(&columns, &rows)),
-        What::Octets(_) => counted(&rows, options),
+    if let What::Octets(_) = columns.what {
+        return counted(&rows, options);
     }
+    let samples = rows.iter().map(|row| Sample {
+        time: row.time,
+        available_mbps: row.available_mbps,
+    });
+    Ok(Recording {
+        samples: samples.collect(),
+        resets: 0,
+    })
 }
 
 /// The positions of the columns.
@@ -109,10 +116,10 @@ enum What {
 struct Row {
     line: u64,
     time: Timestamp,
-    value: f64,
+    available_mbps: f64,
     /// The counter's value; a double cannot hold 64 bits.
     octets: u64,
-    capacity_mbps: Option<f64>,
+    capacity_mbps: f64,
 }
 
 impl Columns {
@@ -157,22 +164,23 @@ impl Columns {
     ) -> Result<Row, String> {
         let field = |at: usize| record.get(at).unwrap_or("");
         let capacity_mbps = match self.capacity {
-            Some(at) => Some(number(field(at))?),
-            None => options.capacity_mbps,
+            Some(at) => number(field(at))?,
+            None => options.capacity_mbps.unwrap_or(f64::NAN),
         };
         let time = time(field(self.time))?;
-        let (value, octets) = match self.what {
-            What::Available(at) | What::Used(at) => (number(field(at))?, 0),
-            What::Octets(at) => {
-                let octets = field(at).parse();
-                let wrong = |_| format!("{:?} is not a number of octets", field(at));
-                (0.0, octets.map_err(wrong)?)
-            }
+        let octets = |text: &str| {
+            let octets = text.parse();
+            octets.map_err(|_| format!("{text:?} is not a number of octets"))
+        };
+        let (available_mbps, octets) = match self.what {
+            What::Available(at) => (number(field(at))?, 0),
+            What::Used(at) => (left(capacity_mbps, number(field(at))?), 0),
+            What::Octets(at) => (f64::NAN, octets(field(at))?),
         };
         Ok(Row {
             line,
             time,
-            value,
+            available_mbps,
             octets,
             capacity_mbps,
         })
@@ -215,22 +223,13 @@ fn number(text: &str) -> Result<f64, String> {
     }
 }
 
-fn values(columns: &Columns, rows: &[Row]) -> Recording {
-    let available = |row: &Row| match columns.what {
-        // Traffic above capacity is measurement noise. NaN and negative traffic are passed on to be refused;
-        // `f64::max` would turn NaN into 0.
-        What::Used(_) if row.value >= 0.0 => {
-            (row.capacity_mbps.unwrap_or(f64::NAN) - row.value).clamp(0.0, f64::INFINITY)
-        }
-        _ => row.value,
-    };
-    let samples = rows.iter().map(|row| Sample {
-        time: row.time,
-        available_mbps: available(row),
-    });
-    Recording {
-        samples: samples.collect(),
-        resets: 0,
+/// What traffic leaves. Traffic above capacity is measurement noise. NaN and negative traffic are passed on to
+/// be refused; `f64::max` would turn NaN into 0.
+fn left(capacity_mbps: f64, used_mbps: f64) -> f64 {
+    if used_mbps >= 0.0 {
+        (capacity_mbps - used_mbps).clamp(0.0, f64::INFINITY)
+    } else {
+        used_mbps
     }
 }
 
@@ -245,7 +244,7 @@ fn counted(rows: &[Row], options: &ImportOptions) -> Result<Recording, ImportErr
             return Err(out_of_order(rows, after));
         }
         let seconds = after.time.duration_since(before.time).as_secs_f64();
-        let capacity = after.capacity_mbps.unwrap_or(f64::NAN);
+        let capacity = after.capacity_mbps;
         match counter.growth(before.octets, after.octets, seconds, capacity) {
             Growth::Mbps(used) => recording.samples.push(Sample {
                 time: after.time,

@@ -14,8 +14,6 @@ pub mod listener;
 pub mod local;
 pub mod monitor;
 pub mod path;
-#[cfg(test)]
-mod reference;
 pub mod run;
 pub mod service;
 pub mod state;
@@ -27,3 +25,8 @@ pub use config::Config;
 pub use error::ServiceError;
 pub use path::PathConfig;
 pub use service::Service;
+
+#[cfg(test)]
+mod tests {
+    mod reference;
+}

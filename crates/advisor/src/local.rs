@@ -116,19 +116,12 @@ impl Local {
 
     /// All hops of the path with their samples.
     pub fn samples(&self, path: &KnownPath) -> Result<Vec<(String, Samples)>, RunError> {
-        let read = async {
-            let mut hops = Vec::new();
-            for hop in &path.stored.hops {
-                let (from, to) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
-                let samples = self
-                    .service
-                    .samples(path, &hop.name, from, to, usize::MAX)
-                    .await?;
-                hops.push((hop.name.clone(), samples_of(&samples)));
-            }
-            Ok(hops)
-        };
-        self.runtime.block_on(read)
+        let (from, to) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
+        let hops = self.service.samples(path, from, to, usize::MAX);
+        let hops = self.runtime.block_on(hops)?.into_iter();
+        Ok(hops
+            .map(|(hop, samples)| (hop, samples_of(&samples)))
+            .collect())
     }
 }
 

@@ -9,15 +9,15 @@ mod hops;
 mod learn;
 mod learn_queue;
 mod metrics;
-mod path_measurements;
 mod paths;
 mod record;
 mod writer;
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 use fairwind_advice::{History, Hop, Role, Sample};
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::{Mutex, RwLock};
 
 use crate::clock::Clock;
 use crate::error::ServiceError;
@@ -30,9 +30,9 @@ use writer::Writer;
 pub(crate) use advice::addresses;
 pub use directory::{Directory, KnownPath};
 pub(crate) use histories::samples as samples_of;
+pub use history::PathMeasurements;
 pub use hops::{HopEntry, HopRole};
 pub use metrics::{Interface, Metrics};
-pub use path_measurements::PathMeasurements;
 pub use record::{NewSample, SamplesAnswer, TransferAnswer};
 
 /// The history used for advice goes back this far.
@@ -175,11 +175,7 @@ async fn to_its_end<T: Send + 'static>(
 
 impl Shared {
     fn directory(&self) -> Arc<Directory> {
-        let directory = self
-            .directory
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&directory)
+        Arc::clone(&self.directory.read())
     }
 
     fn path(&self, name: &str) -> Result<Arc<KnownPath>, ServiceError> {
@@ -189,15 +185,9 @@ impl Shared {
 
     /// Replaces the directory by one derived from it.
     fn replace(&self, change: impl FnOnce(&Directory) -> Directory) {
-        let _alone = self
-            .replacing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.replacing.lock();
         let changed = Arc::new(change(&self.directory()));
-        *self
-            .directory
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = changed;
+        *self.directory.write() = changed;
     }
 
     /// Reads the paths from the store; one with an invalid declaration is left out.

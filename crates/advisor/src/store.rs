@@ -8,7 +8,6 @@ mod path_measurements;
 mod paths;
 mod samples;
 mod sqlite;
-mod transaction;
 
 use std::path::PathBuf;
 

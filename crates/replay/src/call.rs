@@ -1,6 +1,7 @@
 //! A call of a congestion control's hook: what the hook could read, and what it did.
 
 use fairwind_cc::native::AckSample;
+use zerocopy::FromBytes;
 
 /// The hook, its arguments, and what the kernel's function returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub enum Hook {
 
 /// What a congestion control decides, in the layout of `struct window` of `bpf/recorder.h`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes)]
 pub struct Window {
     /// `snd_cwnd`, packets.
     pub cwnd: u32,
@@ -69,7 +70,7 @@ pub struct Call {
 
 /// What a hook can read and does not decide, in the layout of `struct inputs` of `bpf/recorder.h`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes)]
 pub struct Inputs {
     /// Packets.
     pub snd_cwnd_clamp: u32,

@@ -7,20 +7,11 @@
 use std::path::Path;
 
 use fairwind_sim::packet::MAX_SACK_BLOCKS;
+use zerocopy::FromBytes;
 
 use crate::file::{self, RecordingError};
 
 const FIRST_LINE: &str = "fairwind exchange 2";
-const KEYS: [&str; 8] = [
-    "control",
-    "path",
-    "kernel",
-    "hz",
-    "opened_us",
-    "established_us",
-    "written_us",
-    "window",
-];
 
 /// The timer wheel rounds by the jiffy's number. Within 16 s at 250 jiffies per second, numbers
 /// that are equal modulo this value round alike.
@@ -70,8 +61,9 @@ pub struct Ack {
     pub before: SenderState,
 }
 
-/// The state of a sender.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The state of a sender, in the layout of `standing` in `struct event` of `bpf/tap.bpf.c`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes)]
 pub struct SenderState {
     /// `snd_cwnd`, packets.
     pub cwnd: u32,
@@ -105,16 +97,15 @@ impl Exchange {
         let rows: Vec<Row> = self.acks.iter().map(to_row).collect();
         file::encoded(
             FIRST_LINE,
-            KEYS,
-            [
-                &self.control,
-                &self.path,
-                &self.kernel,
-                &self.hz,
-                &self.opened_us,
-                &self.established_us,
-                &self.written_us,
-                &self.window,
+            &[
+                ("control", &self.control),
+                ("path", &self.path),
+                ("kernel", &self.kernel),
+                ("hz", &self.hz),
+                ("opened_us", &self.opened_us),
+                ("established_us", &self.established_us),
+                ("written_us", &self.written_us),
+                ("window", &self.window),
             ],
             &rows,
         )
@@ -130,36 +121,25 @@ impl Exchange {
     }
 
     fn parse(mut rest: &[u8]) -> Result<Exchange, RecordingError> {
-        let [
-            control,
-            path,
-            kernel,
-            hz,
-            opened,
-            established,
-            written,
-            window,
-        ] = file::take_values(&mut rest, FIRST_LINE, KEYS)?;
-        let acks: Option<_> = file::take_table(&mut rest)?.iter().map(from_row).collect();
+        file::take_first(&mut rest, FIRST_LINE)?;
         Ok(Exchange {
-            control,
-            path,
-            kernel,
-            hz: number(&hz)?,
-            opened_us: number(&opened)?,
-            established_us: number(&established)?,
-            written_us: number(&written)?,
-            window: number(&window)?,
-            acks: acks.ok_or(RecordingError::Malformed(
-                "an ACK has a number out of range",
-            ))?,
+            control: file::take(&mut rest, "control")?,
+            path: file::take(&mut rest, "path")?,
+            kernel: file::take(&mut rest, "kernel")?,
+            hz: file::take(&mut rest, "hz")?,
+            opened_us: file::take(&mut rest, "opened_us")?,
+            established_us: file::take(&mut rest, "established_us")?,
+            written_us: file::take(&mut rest, "written_us")?,
+            window: file::take(&mut rest, "window")?,
+            acks: acks(&mut rest)?,
         })
     }
 }
 
-fn number<T: std::str::FromStr>(value: &str) -> Result<T, RecordingError> {
-    let number = value.parse().ok();
-    number.ok_or(RecordingError::Malformed("its head has a bad number"))
+fn acks(rest: &mut &[u8]) -> Result<Vec<Ack>, RecordingError> {
+    let acks: Option<_> = file::take_table(rest)?.iter().map(from_row).collect();
+    let wrong = RecordingError::Malformed("an ACK has a number out of range");
+    acks.ok_or(wrong)
 }
 
 type Row = [i64; 19];

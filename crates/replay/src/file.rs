@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::str::FromStr;
 
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -37,48 +38,41 @@ pub(crate) fn read(file: &Path) -> Result<Vec<u8>, RecordingError> {
 }
 
 /// The content of a file.
-pub(crate) fn encoded<const KEYS: usize, const COLUMNS: usize>(
+pub(crate) fn encoded<const COLUMNS: usize>(
     first: &str,
-    keys: [&str; KEYS],
-    values: [&dyn Display; KEYS],
+    head: &[(&str, &dyn Display)],
     rows: &[[i64; COLUMNS]],
 ) -> Vec<u8> {
-    let lines = keys.iter().zip(values);
-    let values: String = lines
-        .map(|(key, value)| format!("{key} {value}\n"))
-        .collect();
-    let mut content = format!("{first}\n{values}\n").into_bytes();
+    let lines = head.iter().map(|(key, value)| format!("{key} {value}\n"));
+    let mut content = format!("{first}\n{}\n", lines.collect::<String>()).into_bytes();
     column::put_table(&mut content, rows);
     content
 }
 
-/// Takes everything but the table from the front of a file's content: the values of these keys.
-pub(crate) fn take_values<const N: usize>(
-    content: &mut &[u8],
-    first: &str,
-    keys: [&str; N],
-) -> Result<[String; N], RecordingError> {
+/// Takes the first line from the front of a file's content.
+pub(crate) fn take_first(content: &mut &[u8], first: &str) -> Result<(), RecordingError> {
     if line(content)? != first {
         return Err(RecordingError::Malformed("it begins otherwise"));
     }
-    let mut values = [const { String::new() }; N];
-    for (value, key) in values.iter_mut().zip(keys) {
-        let rest = line(content)?.strip_prefix(key);
-        let rest = rest.and_then(|rest| rest.strip_prefix(' '));
-        *value = rest
-            .ok_or(RecordingError::Malformed("its head has other lines"))?
-            .to_owned();
-    }
-    if !line(content)?.is_empty() {
-        return Err(RecordingError::Malformed("no empty line before the table"));
-    }
-    Ok(values)
+    Ok(())
 }
 
-/// Takes the table from the front of the rest.
+/// Takes the line of this key from the front of the rest: its value.
+pub(crate) fn take<T: FromStr>(rest: &mut &[u8], key: &str) -> Result<T, RecordingError> {
+    let value = line(rest)?.strip_prefix(key);
+    let value = value.and_then(|value| value.strip_prefix(' '));
+    let value = value.ok_or(RecordingError::Malformed("its head has other lines"))?;
+    let value = value.parse().ok();
+    value.ok_or(RecordingError::Malformed("its head has a bad number"))
+}
+
+/// Takes the end of the head and the table from the front of the rest.
 pub(crate) fn take_table<const N: usize>(
     rest: &mut &[u8],
 ) -> Result<Vec<[i64; N]>, RecordingError> {
+    if !line(rest)?.is_empty() {
+        return Err(RecordingError::Malformed("no empty line before the table"));
+    }
     column::take_table(rest).ok_or(RecordingError::Malformed("the table is cut off"))
 }
 

@@ -6,22 +6,23 @@ use std::thread;
 use std::time::Duration;
 
 use libbpf_rs::{Map, MapCore, MapFlags, Object, RingBufferBuilder};
+use zerocopy::FromBytes;
 
 /// How often the ring buffers are emptied. The recorder's holds some 120,000 calls, the tap's some
 /// 32,000 events.
 const FETCH: Duration = Duration::from_millis(20);
 
 /// Runs `work` on another thread and meanwhile takes the records from the ring buffer named `ring`.
-pub(crate) fn fetch<R: Send>(
+pub(crate) fn fetch<E: FromBytes, R: Send>(
     object: &Object,
     ring: &str,
-    mut take: impl FnMut(&[u8]),
+    mut take: impl FnMut(E),
     work: impl FnOnce() -> R + Send,
 ) -> libbpf_rs::Result<R> {
     let map = find(object, ring);
     let mut builder = RingBufferBuilder::new();
     builder.add(&map, |bytes| {
-        take(bytes);
+        take(E::read_from_bytes(bytes).expect("both sides lay out the same record"));
         0
     })?;
     let ring = builder.build()?;

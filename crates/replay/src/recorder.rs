@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use fairwind_cc::kernel::{self, LoadError};
 use libbpf_rs::{Link, MapCore, MapType, Object, ObjectBuilder};
+use zerocopy::FromBytes;
 
 use crate::call::{Call, Hook, Inputs, Window};
 use crate::programs::{fetch, lost};
@@ -71,7 +72,7 @@ impl Recorder {
         let result = fetch(
             &object,
             "calls",
-            |bytes| connections.add(bytes),
+            |event| connections.add(&event),
             || work(&name),
         )
         .map_err(refused)?;
@@ -108,10 +109,7 @@ struct Connections {
 }
 
 impl Connections {
-    fn add(&mut self, bytes: &[u8]) {
-        assert_eq!(bytes.len(), size_of::<Event>());
-        // SAFETY: an event consists of integers, and there are as many bytes as it has.
-        let event: Event = unsafe { bytes.as_ptr().cast::<Event>().read_unaligned() };
+    fn add(&mut self, event: &Event) {
         let call = event.call();
         if call.hook == Hook::Init {
             self.open.insert(event.connection, self.calls.len());
@@ -129,6 +127,7 @@ const HOOK_SSTHRESH: u32 = 3;
 const HOOK_UNDO_CWND: u32 = 4;
 
 /// `struct call` of `bpf/recorder.h`.
+#[derive(FromBytes)]
 #[repr(C)]
 struct Event {
     connection: u64,

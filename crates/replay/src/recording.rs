@@ -10,7 +10,6 @@ use crate::{file, table};
 pub use crate::file::RecordingError;
 
 const FIRST_LINE: &str = "fairwind replay 1";
-const KEYS: [&str; 4] = ["control", "path", "kernel", "hz"];
 
 /// All calls of one connection, from the first on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +48,12 @@ impl Recording {
     fn encoded(&self) -> Vec<u8> {
         file::encoded(
             FIRST_LINE,
-            KEYS,
-            [&self.control, &self.path, &self.kernel, &self.hz],
+            &[
+                ("control", &self.control),
+                ("path", &self.path),
+                ("kernel", &self.kernel),
+                ("hz", &self.hz),
+            ],
             &table::from_calls(&self.calls),
         )
     }
@@ -65,20 +68,22 @@ impl Recording {
     }
 
     fn parse(mut rest: &[u8]) -> Result<Recording, RecordingError> {
-        let [control, path, kernel, hz] = file::take_values(&mut rest, FIRST_LINE, KEYS)?;
-        let hz = hz.parse().ok().filter(|hz| (1..=10_000).contains(hz));
-        let hz = hz.ok_or(RecordingError::Malformed("hz is not 1 to 10,000"))?;
-        let calls = table::to_calls(&file::take_table(&mut rest)?);
+        file::take_first(&mut rest, FIRST_LINE)?;
         Ok(Recording {
-            control,
-            path,
-            kernel,
-            hz,
-            calls: calls.ok_or(RecordingError::Malformed(
-                "a call has a number out of range",
-            ))?,
+            control: file::take(&mut rest, "control")?,
+            path: file::take(&mut rest, "path")?,
+            kernel: file::take(&mut rest, "kernel")?,
+            hz: hz(&file::take::<String>(&mut rest, "hz")?)?,
+            calls: table::to_calls(&file::take_table(&mut rest)?).ok_or(
+                RecordingError::Malformed("a call has a number out of range"),
+            )?,
         })
     }
+}
+
+fn hz(value: &str) -> Result<u32, RecordingError> {
+    let hz = value.parse().ok().filter(|hz| (1..=10_000).contains(hz));
+    hz.ok_or(RecordingError::Malformed("hz is not 1 to 10,000"))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use fairwind_cc::kernel::{self, LoadError};
 use fairwind_lab::LabError;
 use fairwind_sim::packet::MAX_SACK_BLOCKS;
 use libbpf_rs::{Link, ObjectBuilder};
+use zerocopy::FromBytes;
 
 use crate::exchange::{Ack, Exchange, JIFFIES_MODULUS, SenderState};
 use crate::path::RecordedPath;
@@ -49,11 +50,7 @@ pub fn record(path: &RecordedPath, control: &str, time: Duration) -> Result<Exch
         .map(|program| program.attach())
         .collect::<Result<_, _>>()?;
     let mut events: Vec<Event> = Vec::new();
-    let take = |bytes: &[u8]| {
-        assert_eq!(bytes.len(), size_of::<Event>());
-        // SAFETY: an event consists of integers, and there are as many bytes as it has.
-        events.push(unsafe { bytes.as_ptr().cast::<Event>().read_unaligned() });
-    };
+    let take = |event: Event| events.push(event);
     programs::fetch(&object, "events", take, || path.run(control, time))??;
     let lost = programs::lost(&object, ".bss.tap")?;
     if lost > 0 {
@@ -77,6 +74,7 @@ const RECEIVED: u32 = 2;
 const SYN: u8 = 2;
 
 /// `struct event` of `bpf/tap.bpf.c`.
+#[derive(FromBytes)]
 #[repr(C)]
 struct Event {
     ns: u64,
@@ -84,7 +82,7 @@ struct Event {
     kind: u32,
     payload: u32,
     snd_wnd: u32,
-    standing: [u32; 8],
+    standing: SenderState,
     header: [u8; 60],
 }
 
@@ -178,7 +176,10 @@ fn assemble(events: &[Event], hz: u32) -> Option<Exchange> {
             ts_val,
             ts_ecr: ts_ecr.wrapping_sub(stamp_offset),
             blocks: event.blocks(isn),
-            before: standing(event, isn),
+            before: SenderState {
+                snd_nxt: event.standing.snd_nxt.wrapping_sub(isn),
+                ..event.standing
+            },
         })
     };
     Some(Exchange {
@@ -200,29 +201,6 @@ fn base_ms(syn: &Event, hz: u32) -> u64 {
     let jiffy_ms = u64::from(1000 / hz);
     let since = syn.jiffies.wrapping_sub(hz.into()) % JIFFIES_MODULUS;
     (syn.ns / 1_000_000 / jiffy_ms - since) * jiffy_ms
-}
-
-fn standing(event: &Event, isn: u32) -> SenderState {
-    let [
-        cwnd,
-        ssthresh,
-        ca_state,
-        packets_out,
-        sacked_out,
-        lost_out,
-        retrans_out,
-        snd_nxt,
-    ] = event.standing;
-    SenderState {
-        cwnd,
-        ssthresh,
-        ca_state,
-        packets_out,
-        sacked_out,
-        lost_out,
-        retrans_out,
-        snd_nxt: snd_nxt.wrapping_sub(isn),
-    }
 }
 
 /// How far the sender's time stamps are ahead of the clock, milliseconds: a random number per

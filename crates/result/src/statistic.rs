@@ -46,11 +46,6 @@ impl Statistic {
             max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         })
     }
-
-    /// The statistic of one value.
-    pub fn single(value: f64) -> Option<Statistic> {
-        Statistic::of([value])
-    }
 }
 
 /// The 97.5 % quantile of Student's t distribution with `freedom` degrees of freedom, to 1e-5.
@@ -92,7 +87,7 @@ mod tests {
 
     #[test]
     fn one_value_has_no_interval() {
-        let statistic = Statistic::single(7.0).unwrap();
+        let statistic = Statistic::of([7.0]).unwrap();
         assert_eq!(statistic.interval95, None);
         assert_eq!(statistic.mean, 7.0);
     }

@@ -86,32 +86,22 @@ impl Plan {
             let stop = Arc::clone(&stop);
             let thread = thread::Builder::new().name("trace".to_owned());
             let run = move || {
-                let mut running = match self.start() {
-                    Ok(running) => {
-                        // The receiver cannot be gone: it waits for this message.
-                        let _ = ready.send(Ok(()));
-                        running
-                    }
-                    Err(error) => {
-                        let _ = ready.send(Err(error));
-                        return None;
-                    }
-                };
+                let mut running = self.start()?;
+                // The receiver cannot be gone: it waits for this message.
+                let _ = ready.send(());
                 while !stop.load(Ordering::Relaxed) {
                     if let Err(error) = running.step(|_| {}) {
-                        return Some(running.abandon(error.into()));
+                        return running.abandon(error.into());
                     }
                 }
-                Some(running.finish(|_| {}))
+                running.finish(|_| {})
             };
             thread.spawn(run).map_err(TraceError::Thread)?
         };
+        let background = Background { stop, thread };
         match is_ready.recv() {
-            Ok(Ok(())) => Ok(Background { stop, thread }),
-            Ok(Err(error)) => Err(error),
-            Err(_) => std::panic::resume_unwind(
-                thread.join().expect_err("it ended without a word: a panic"),
-            ),
+            Ok(()) => Ok(background),
+            Err(_) => Err(background.finish().expect_err("it never began")),
         }
     }
 }
@@ -195,7 +185,7 @@ impl Running {
 /// A trace running on a thread of its own.
 pub struct Background {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Option<Outcome>>,
+    thread: JoinHandle<Outcome>,
 }
 
 impl Background {
@@ -206,9 +196,7 @@ impl Background {
     /// See [`Running::finish`].
     pub fn finish(self) -> Outcome {
         self.stop.store(true, Ordering::Relaxed);
-        match self.thread.join() {
-            Ok(outcome) => outcome.expect("it had begun"),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        let ended = self.thread.join();
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }

@@ -216,28 +216,24 @@ impl Learner {
         let at_us = at.as_microsecond();
         let ahead_s = (at_us - self.newest_us?) as f64 / 1e6;
         let forecasts = self.experts(at_us, &experts::left_after(ahead_s.max(0.0) / 3600.0));
-        let said = |i: usize| self.scores(i).combine(&forecasts);
-        let margin = |i: usize| self.margin(i);
-        let last = HORIZONS_S.len() - 1;
+        let outlook = |i: usize| Outlook {
+            available_mbps: self.scores(i).combine(&forecasts),
+            margin_mbps: self.margin(i),
+        };
         let after = HORIZONS_S.iter().position(|&s| ahead_s <= s as f64);
-        Some(match after {
-            Some(0) => Outlook {
-                available_mbps: said(0),
-                margin_mbps: margin(0),
-            },
-            None => Outlook {
-                available_mbps: said(last),
-                margin_mbps: margin(last),
-            },
-            Some(i) => {
-                let (from, to) = (HORIZONS_S[i - 1] as f64, HORIZONS_S[i] as f64);
-                let share = (ahead_s - from) / (to - from);
-                let between = |a: f64, b: f64| a + share * (b - a);
-                Outlook {
-                    available_mbps: between(said(i - 1), said(i)),
-                    margin_mbps: margin(i - 1).zip(margin(i)).map(|(a, b)| between(a, b)),
-                }
-            }
+        let i = match after {
+            Some(0) => return Some(outlook(0)),
+            None => return Some(outlook(HORIZONS_S.len() - 1)),
+            Some(i) => i,
+        };
+        let (from, to) = (HORIZONS_S[i - 1] as f64, HORIZONS_S[i] as f64);
+        let share = (ahead_s - from) / (to - from);
+        let between = |a: f64, b: f64| a + share * (b - a);
+        let (near, far) = (outlook(i - 1), outlook(i));
+        let margins = near.margin_mbps.zip(far.margin_mbps);
+        Some(Outlook {
+            available_mbps: between(near.available_mbps, far.available_mbps),
+            margin_mbps: margins.map(|(near, far)| between(near, far)),
         })
     }
 }

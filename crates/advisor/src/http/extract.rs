@@ -14,10 +14,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     type Rejection = Response;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
-        match axum::Json::from_request(request, state).await {
-            Ok(axum::Json(value)) => Ok(Json(value)),
-            Err(rejection) => Err(refusal(rejection.status(), rejection.body_text())),
-        }
+        let read = axum::Json::from_request(request, state).await;
+        read.map(|axum::Json(value)| Json(value))
+            .map_err(|rejection| refusal(rejection.status(), rejection.body_text()))
     }
 }
 
@@ -28,9 +27,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
-        match axum::extract::Query::from_request_parts(parts, state).await {
-            Ok(axum::extract::Query(value)) => Ok(Query(value)),
-            Err(rejection) => Err(refusal(rejection.status(), rejection.body_text())),
-        }
+        let read = axum::extract::Query::from_request_parts(parts, state).await;
+        read.map(|axum::extract::Query(value)| Query(value))
+            .map_err(|rejection| refusal(rejection.status(), rejection.body_text()))
     }
 }

@@ -66,16 +66,11 @@ pub(super) async fn history(
     let path = service.path(&name)?;
     let from = span.from.unwrap_or(Timestamp::UNIX_EPOCH);
     let to = span.to.unwrap_or(Timestamp::MAX);
-    let mut hops = Vec::new();
-    for hop in &path.stored.hops {
-        let samples = service
-            .samples(&path, &hop.name, from, to, SAMPLES_AT_MOST)
-            .await?;
-        hops.push(HopHistory {
-            name: hop.name.clone(),
-            samples,
-        });
-    }
+    let hops = service.samples(&path, from, to, SAMPLES_AT_MOST).await?;
+    let hops = hops
+        .into_iter()
+        .map(|(name, samples)| HopHistory { name, samples });
+    let hops = hops.collect();
     Ok(Json(HistoryAnswer { path: name, hops }))
 }
 

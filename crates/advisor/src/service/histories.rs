@@ -1,12 +1,13 @@
 //! A cache of the histories used for advice, with a limit on its memory.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairwind_advice::{History, Hop, Refusal, Sample, Samples};
 use hashlink::LruCache;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use crate::store::PathId;
 
@@ -56,7 +57,7 @@ impl Histories {
     /// The cached history of the path, or the version to pass to [`keep`](Self::keep) once it has been read
     /// from the store.
     pub(super) fn get(&self, path: PathId) -> Result<Arc<History>, u64> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         match inner.entries.get(&path) {
             Some(entry) => Ok(Arc::clone(&entry.history)),
             None => Err(inner.versions.get(&path).copied().unwrap_or(0)),
@@ -65,21 +66,21 @@ impl Histories {
 
     /// The cached history of the path, without counting as a use.
     pub(super) fn peek(&self, path: PathId) -> Option<Arc<History>> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let entry = inner.entries.peek(&path)?;
         Some(Arc::clone(&entry.history))
     }
 
     /// Whether another history of average size would fit.
     pub(super) fn has_room(&self) -> bool {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let usual = inner.bytes / inner.entries.len().max(1);
         inner.bytes + usual <= self.limit_bytes
     }
 
     /// Merges what a copy of the path's history has learned, unless the history has been replaced since.
     pub(super) fn adopt(&self, path: PathId, copy: History) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let Some(entry) = inner.entries.peek_mut(&path) else {
             return;
         };
@@ -95,7 +96,7 @@ impl Histories {
     /// Caches a history that was read after `version` was returned; returns whether nothing has changed
     /// since.
     pub(super) fn keep(&self, path: PathId, version: u64, history: Arc<History>) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.versions.get(&path).copied().unwrap_or(0) != version {
             return false;
         }
@@ -114,7 +115,7 @@ impl Histories {
     /// Marks the cached history as different from the store's. It stays in use until it is
     /// [replaced](Self::replace).
     pub(super) fn mark_stale(&self, path: PathId) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.outdated += 1;
         let since = inner.outdated;
         // A history being read at this moment may be older.
@@ -126,14 +127,14 @@ impl Histories {
 
     /// Which call outdated the path's history, if any did, for [`replace`](Self::replace).
     pub(super) fn outdated(&self, path: PathId) -> Option<u64> {
-        self.lock().entries.peek(&path)?.outdated
+        self.inner.lock().entries.peek(&path)?.outdated
     }
 
     /// Replaces the outdated history by one that was read after `outdated` was returned, adding the samples
     /// and the round-trip time that have arrived since. Does nothing if the history has been outdated again
     /// or evicted.
     pub(super) fn replace(&self, path: PathId, outdated: u64, mut new: History) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let Some(entry) = inner.entries.peek_mut(&path) else {
             return;
         };
@@ -175,7 +176,7 @@ impl Histories {
 
     /// Drops samples before `oldest` from all histories; what was learned from them stays.
     pub(super) fn forget_before(&self, oldest: Timestamp) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let mut freed = 0;
         for (_, Entry { history, .. }) in inner.entries.iter_mut() {
             let begins_before = |hop: &Hop| {
@@ -195,7 +196,7 @@ impl Histories {
 
     /// Drops everything about a removed path.
     pub(super) fn forget(&self, path: PathId) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.versions.remove(&path);
         if let Some(entry) = inner.entries.remove(&path) {
             inner.bytes -= bytes(&entry.history);
@@ -221,11 +222,11 @@ impl Histories {
 
     /// Approximate memory used by the histories, bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.lock().bytes
+        self.inner.lock().bytes
     }
 
     fn change(&self, path: PathId, change: impl FnOnce(&mut History) -> Option<()>) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         *inner.versions.entry(path).or_default() += 1;
         let Some(Entry { history, .. }) = inner.entries.peek_mut(&path) else {
             return;
@@ -239,10 +240,6 @@ impl Histories {
             inner.entries.remove(&path);
             inner.bytes -= after;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -415,7 +412,7 @@ mod tests {
         let (histories, path) = (Histories::new(1 << 20), PathId(1));
         histories.append(path, "r1", &[at(3)]);
         histories.forget(path);
-        let inner = histories.lock();
+        let inner = histories.inner.lock();
         assert!(inner.versions.is_empty() && inner.entries.is_empty());
         assert_eq!(inner.bytes, 0);
     }

@@ -1,7 +1,8 @@
-//! Reading a path's history.
+//! Reading a path's history, and forgetting what is old of it.
 
 use std::sync::Arc;
 
+use fairwind_advice::wire::TransferReport;
 use fairwind_advice::{History, Hop, Sample};
 use jiff::{SignedDuration, Timestamp};
 
@@ -10,6 +11,7 @@ use super::histories;
 use super::learn::LEARNED_INLINE_AT_MOST;
 use super::{LEARNS_FROM, SAMPLES_AT_MOST, Service, Shared};
 use crate::error::ServiceError;
+use crate::store::RoundTrip;
 
 /// Number of round-trip times from which the smoothed one is computed.
 const ROUND_TRIPS: u32 = 16;
@@ -72,22 +74,65 @@ impl Shared {
     }
 }
 
+/// The newest results of a path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathMeasurements {
+    /// Every hop with its newest test.
+    pub hops: Vec<(String, Option<Sample>)>,
+    /// The newest round-trip time.
+    pub round_trip: Option<RoundTrip>,
+    /// The newest reported transfer, with its end time.
+    pub transfer: Option<(Timestamp, TransferReport)>,
+}
+
 impl Service {
-    /// The samples of a path's hop with `from <= time < to`, the newest `most`.
+    /// The samples of each of the path's hops with `from <= time < to`, the newest `most`.
     pub async fn samples(
         &self,
         path: &KnownPath,
-        hop: &str,
         from: Timestamp,
         to: Timestamp,
         most: usize,
-    ) -> Result<Vec<Sample>, ServiceError> {
-        match path.stored.hop(hop) {
-            Some(hop) => Ok(self.shared.store.samples(hop.id, from, to, most).await?),
-            None => Err(ServiceError::NoHop {
-                path: path.config().name.clone(),
-                hop: hop.to_owned(),
-            }),
+    ) -> Result<Vec<(String, Vec<Sample>)>, ServiceError> {
+        let mut hops = Vec::new();
+        for hop in &path.stored.hops {
+            let samples = self.shared.store.samples(hop.id, from, to, most).await?;
+            hops.push((hop.name.clone(), samples));
         }
+        Ok(hops)
+    }
+
+    /// The newest result of every test of the path.
+    pub async fn tests_of(&self, path: &KnownPath) -> Result<PathMeasurements, ServiceError> {
+        let store = &self.shared.store;
+        let hops = self.samples(path, Timestamp::UNIX_EPOCH, Timestamp::MAX, 1);
+        let hops = hops.await?.into_iter();
+        let round_trips = store.round_trips(path.stored.id, 1).await?;
+        let transfers = store.transfers(path.stored.id, 1).await?;
+        Ok(PathMeasurements {
+            hops: hops
+                .map(|(hop, newest)| (hop, newest.last().copied()))
+                .collect(),
+            round_trip: round_trips.into_iter().next(),
+            transfer: transfers.into_iter().next(),
+        })
+    }
+
+    /// Drops samples in memory that are too old to be used for advice.
+    pub fn forget_old_samples(&self) {
+        if let Ok(oldest) = self.now().checked_sub(LEARNS_FROM) {
+            self.shared.histories.forget_before(oldest);
+        }
+    }
+
+    /// Deletes round-trip times and transfers before `oldest`, of all paths.
+    pub async fn forget_before(&self, oldest: Timestamp) -> Result<(), ServiceError> {
+        for path in self.directory().paths() {
+            self.shared
+                .store
+                .forget_before(path.stored.id, oldest)
+                .await?;
+        }
+        Ok(())
     }
 }

@@ -100,17 +100,10 @@ impl Shared {
             path: name.clone(),
             hop: hop.to_owned(),
         })?;
-        let id = path.stored.id;
-        self.store.remove_hop(id, stored.id).await?;
+        self.store.remove_hop(path.stored.id, stored.id).await?;
         let mut changed = KnownPath::clone(&path);
         changed.stored.hops.retain(|hop| hop.id != stored.id);
-        self.replace(|directory| directory.with(changed));
-        self.histories.mark_stale(id);
-        drop(alone);
-        // A removal is reflected in the next answer if the path is in use.
-        if self.histories.peek(id).is_some() {
-            self.learn(id).await;
-        }
+        self.take_over(changed, alone).await;
         Ok(())
     }
 }

@@ -1,8 +1,9 @@
 //! Learns histories in the background: requests name the paths that need it and do not wait.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::store::PathId;
@@ -30,7 +31,7 @@ impl LearnQueue {
         tokio::spawn(async move {
             while let Some(path) = next.recv().await {
                 // A later request may refer to samples that this run no longer sees.
-                lock(&waiting).remove(&path);
+                waiting.lock().remove(&path);
                 learn(path).await;
             }
         });
@@ -39,15 +40,11 @@ impl LearnQueue {
 
     /// Requests that the path be learned soon; further requests until then have no effect.
     pub(super) fn ask(&self, path: PathId) {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         if waiting.insert(path) && self.paths.try_send(path).is_err() {
             waiting.remove(&path);
         }
     }
-}
-
-fn lock(waiting: &Mutex<HashSet<PathId>>) -> std::sync::MutexGuard<'_, HashSet<PathId>> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -26,15 +26,8 @@ pub enum Interface {
     XmlRpc,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reason {
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Outcome {
-    outcome: &'static str,
-}
+/// A counter for each value of one label.
+type Labelled = Family<[(&'static str, &'static str); 1], Counter>;
 
 /// All counters.
 #[derive(Debug)]
@@ -43,10 +36,10 @@ pub struct Metrics {
     advice: Family<AdviceLabels, Counter>,
     advice_seconds: Histogram,
     accepted: Counter,
-    refused: Family<Reason, Counter>,
+    refused: Labelled,
     /// Reported transfers.
     pub(crate) transfers: Counter,
-    echoes: Family<Outcome, Counter>,
+    echoes: Labelled,
     /// Histories read from the store.
     pub(crate) histories_read: Counter,
     /// XML-RPC calls that were answered with a fault.
@@ -157,15 +150,14 @@ impl Metrics {
             ("duplicate", refused.duplicate),
             ("out_of_order", refused.out_of_order),
         ] {
-            self.refused
-                .get_or_create(&Reason { reason })
-                .inc_by(number);
+            let refused = self.refused.get_or_create(&[("reason", reason)]);
+            refused.inc_by(number);
         }
     }
 
     /// Counts an echo request that was answered, was not answered, or could not be sent.
     pub fn count_echo(&self, outcome: &'static str) {
-        self.echoes.get_or_create(&Outcome { outcome }).inc();
+        self.echoes.get_or_create(&[("outcome", outcome)]).inc();
     }
 
     /// All counters in the Prometheus text format.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::MutexGuard;
+
 use super::directory::KnownPath;
 use super::{Service, Shared, addresses, to_its_end};
 use crate::error::ServiceError;
@@ -82,16 +84,20 @@ impl Shared {
             return Err(ServiceError::Conflict(message));
         }
         let stored = self.store.put_path(&config).await?;
-        let id = stored.id;
-        let path = KnownPath::new(stored)?;
+        self.take_over(KnownPath::new(stored)?, alone).await;
+        Ok(known.is_none())
+    }
+
+    /// Replaces a path whose declaration or hops have changed. This is reflected in the next answer if the path
+    /// is in use.
+    pub(super) async fn take_over(&self, path: KnownPath, alone: MutexGuard<'_, ()>) {
+        let id = path.stored.id;
         self.replace(|directory| directory.with(path));
         self.histories.mark_stale(id);
         drop(alone);
-        // A declaration is reflected in the next answer if the path is in use.
         if self.histories.peek(id).is_some() {
             self.learn(id).await;
         }
-        Ok(known.is_none())
     }
 
     async fn remove_path(&self, name: &str) -> Result<(), ServiceError> {

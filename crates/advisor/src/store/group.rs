@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use sqlx::SqliteConnection;
 
 use super::error::Trouble;
-use super::transaction::Transaction;
+use super::sqlite::Transaction;
 use super::{
     Group, GroupWritten, PathId, Store, StoreError, Write, Written, admit, path_measurements,
     paths, samples,

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
 use super::error::Trouble;
+use super::sqlite::run;
 use super::{PathId, RoundTrip, Store, StoreError};
 
 impl Store {
@@ -135,11 +136,7 @@ async fn forget_before(
         "DELETE FROM round_trip WHERE path = ? AND time_us < ?",
         "DELETE FROM transfer WHERE path = ? AND time_us < ?",
     ] {
-        sqlx::query(statement)
-            .bind(path.0)
-            .bind(oldest.as_microsecond())
-            .execute(&mut *connection)
-            .await?;
+        run(connection, statement, &[path.0, oldest.as_microsecond()]).await?;
     }
     Ok(())
 }

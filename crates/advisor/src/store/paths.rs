@@ -5,7 +5,7 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::SqlitePool;
 
 use super::error::Trouble;
-use super::transaction::Transaction;
+use super::sqlite::{Transaction, run};
 use super::{Discovered, HopId, PathId, Store, StoreError, StoredHop, StoredPath, block};
 use crate::path::PathConfig;
 
@@ -147,8 +147,7 @@ async fn discover(
     }
     for path in &change.seen {
         let see = "UPDATE path SET discovered_us = ? WHERE id = ? AND discovered_us IS NOT NULL";
-        let see = sqlx::query(see).bind(now.as_microsecond()).bind(path.0);
-        see.execute(&mut *connection).await?;
+        run(connection, see, &[now.as_microsecond(), path.0]).await?;
     }
     Ok(new)
 }
@@ -194,25 +193,14 @@ async fn remove(connection: &mut SqliteConnection, path: PathId) -> Result<bool,
     for hop in hops {
         remove_hop(&mut *connection, HopId(hop)).await?;
     }
-    let deleted = sqlx::query("DELETE FROM path WHERE id = ?")
-        .bind(path.0)
-        .execute(&mut *connection)
-        .await?;
-    Ok(deleted.rows_affected() == 1)
+    Ok(run(connection, "DELETE FROM path WHERE id = ?", &[path.0]).await? == 1)
 }
 
 async fn remove_hop(connection: &mut SqliteConnection, hop: HopId) -> Result<bool, Trouble> {
-    let keys = block::keys(hop);
-    sqlx::query("DELETE FROM block WHERE id BETWEEN ? AND ?")
-        .bind(keys.start())
-        .bind(keys.end())
-        .execute(&mut *connection)
-        .await?;
-    let deleted = sqlx::query("DELETE FROM hop WHERE id = ?")
-        .bind(hop.0)
-        .execute(&mut *connection)
-        .await?;
-    Ok(deleted.rows_affected() == 1)
+    let (first, last) = block::keys(hop).into_inner();
+    let blocks = "DELETE FROM block WHERE id BETWEEN ? AND ?";
+    run(connection, blocks, &[first, last]).await?;
+    Ok(run(connection, "DELETE FROM hop WHERE id = ?", &[hop.0]).await? == 1)
 }
 
 /// The name of the path, if it exists.

@@ -9,6 +9,7 @@ use sqlx::sqlite::SqlitePool;
 
 use super::admit::Admission;
 use super::error::Trouble;
+use super::sqlite::run;
 use super::{HopId, Kept, Order, PathId, Store, StoreError, block, paths};
 
 impl Store {
@@ -96,11 +97,8 @@ pub(super) async fn write(
     let (all, samples, refused) = admission.finish();
     if let Some(last) = samples.last() {
         rewrite(connection, hop.id, existing, &all).await?;
-        sqlx::query("UPDATE hop SET newest_us = max(coalesce(newest_us, ?1), ?1) WHERE id = ?2")
-            .bind(last.time.as_microsecond())
-            .bind(hop.id.0)
-            .execute(&mut *connection)
-            .await?;
+        let newest = "UPDATE hop SET newest_us = max(coalesce(newest_us, ?1), ?1) WHERE id = ?2";
+        run(connection, newest, &[last.time.as_microsecond(), hop.id.0]).await?;
     }
     Ok(Kept {
         hop,
@@ -148,10 +146,7 @@ async fn rewrite(
             .await?;
     }
     for key in old.into_keys() {
-        sqlx::query("DELETE FROM block WHERE id = ?")
-            .bind(key)
-            .execute(&mut *connection)
-            .await?;
+        run(connection, "DELETE FROM block WHERE id = ?", &[key]).await?;
     }
     Ok(())
 }

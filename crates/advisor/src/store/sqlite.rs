@@ -4,7 +4,6 @@
 //! writer and a few readers. `docs/reference/advisor.md` describes the layout.
 
 use std::path::{Path, PathBuf};
-use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -13,10 +12,9 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
 use sqlx::{ConnectOptions, Connection, SqlSafeStr, SqliteConnection};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 use super::error::Trouble;
-use super::transaction::Transaction;
 use super::{LogPlace, PathId, StoreError};
 
 /// Number of connections for reading.
@@ -27,7 +25,7 @@ const PAGE: u32 = 16 << 10;
 const WRITE_LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of the write that tests whether writing works. Larger than the pages of a sample: the space left
 /// allocated by the failed write must not suffice.
-const TRIAL_BYTES: u32 = 128 << 10;
+const TRIAL_BYTES: i64 = 128 << 10;
 
 /// The migrations that create and update the tables, from version 1 on.
 const MIGRATIONS: [(&str, &str); 7] = [
@@ -49,7 +47,7 @@ pub struct Store {
     pub(super) readers: SqlitePool,
     /// The time of the first failure since the last successful write, if the last one failed; on the system's
     /// clock.
-    failing_since: std::sync::Mutex<Option<Timestamp>>,
+    failing_since: parking_lot::Mutex<Option<Timestamp>>,
     /// Whether to announce changes to a service that may be using the file.
     announces: bool,
 }
@@ -85,7 +83,7 @@ impl Store {
             options,
             writer: Mutex::new(Some(writer)),
             readers,
-            failing_since: std::sync::Mutex::default(),
+            failing_since: parking_lot::Mutex::default(),
             announces,
         })
     }
@@ -99,11 +97,22 @@ impl Store {
         }
     }
 
-    /// Begins a transaction, excluding all other writers.
+    /// Begins a transaction, excluding all other writers: on the connection in its slot, or on a new one.
     pub(super) async fn begin(&self) -> Result<Transaction<'_>, StoreError> {
-        let place = self.writer.lock().await;
-        let begun = Transaction::begin(place, &self.options, self.announces).await;
-        begun.map_err(|trouble| self.failed(trouble))
+        let mut place = self.writer.lock().await;
+        let begun = async {
+            let mut connection = match place.take() {
+                Some(connection) => connection,
+                None => self.options.connect().await?,
+            };
+            run(&mut connection, "BEGIN IMMEDIATE", &[]).await?;
+            Ok(connection)
+        };
+        Ok(Transaction {
+            connection: begun.await.map_err(|trouble| self.failed(trouble))?,
+            place,
+            announces: self.announces,
+        })
     }
 
     /// Begins a transaction that changes this path.
@@ -123,18 +132,13 @@ impl Store {
         let done = outcome.map_err(|trouble| self.failed(trouble))?;
         let committed = transaction.commit().await;
         committed.map_err(|trouble| self.failed(trouble))?;
-        *self.failing_since() = None;
+        *self.failing_since.lock() = None;
         Ok(done)
     }
 
     fn failed(&self, trouble: Trouble) -> StoreError {
-        self.failing_since().get_or_insert_with(Timestamp::now);
+        self.failing_since.lock().get_or_insert_with(Timestamp::now);
         trouble.at(&self.file)
-    }
-
-    fn failing_since(&self) -> MutexGuard<'_, Option<Timestamp>> {
-        let since = self.failing_since.lock();
-        since.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds the file to the error of a read.
@@ -151,7 +155,7 @@ impl Store {
     /// Checks that it can be read and written; if the last write failed, another is tried.
     pub async fn check(&self) -> Result<(), StoreError> {
         self.changes().await?;
-        let Some(since) = *self.failing_since() else {
+        let Some(since) = *self.failing_since.lock() else {
             return Ok(());
         };
         self.try_to_write().await.map_err(|error| StoreError {
@@ -163,10 +167,9 @@ impl Store {
     /// Overwrites the previous trial with random bytes; unchanged bytes would not be written.
     async fn try_to_write(&self) -> Result<(), StoreError> {
         let mut transaction = self.begin().await?;
-        let trial = sqlx::query("UPDATE trial SET bytes = randomblob(?)").bind(TRIAL_BYTES);
-        let written = trial.execute(&mut transaction.connection).await;
-        let written = written.map(drop).map_err(Trouble::from);
-        self.end(transaction, written).await
+        let trial = "UPDATE trial SET bytes = randomblob(?)";
+        let written = run(&mut transaction.connection, trial, &[TRIAL_BYTES]).await;
+        self.end(transaction, written.map(drop)).await
     }
 
     /// How far the log of this name has been read; `None` if it never has.
@@ -194,6 +197,50 @@ impl Store {
         let kept = kept.map(drop).map_err(Trouble::from);
         self.end(transaction, kept).await
     }
+}
+
+/// A transaction that excludes all other writers. It takes the connection out of its slot and returns it on
+/// commit. However else it ends, the connection is closed, which rolls it back: SQLite may already have done
+/// so itself, for instance on a full disk, and a connection whose state is uncertain must not be reused.
+pub(super) struct Transaction<'a> {
+    place: MutexGuard<'a, Option<SqliteConnection>>,
+    /// The connection, within the transaction.
+    pub(super) connection: SqliteConnection,
+    /// Whether to announce changes to a service that may be using the file.
+    announces: bool,
+}
+
+impl<'a> Transaction<'a> {
+    /// Announces a change of a path within the transaction, so that none is missed.
+    pub(super) async fn announce(&mut self, path: PathId) -> Result<(), Trouble> {
+        if self.announces {
+            let count = "UPDATE change SET number = number + 1";
+            run(&mut self.connection, count, &[]).await?;
+            let number = "UPDATE path SET changed = (SELECT number FROM change) WHERE id = ?";
+            run(&mut self.connection, number, &[path.0]).await?;
+        }
+        Ok(())
+    }
+
+    /// Commits to stable storage.
+    pub(super) async fn commit(mut self) -> Result<(), Trouble> {
+        run(&mut self.connection, "COMMIT", &[]).await?;
+        *self.place = Some(self.connection);
+        Ok(())
+    }
+}
+
+/// Runs a statement with these numbers as its arguments; returns how many rows it has changed.
+pub(super) async fn run(
+    connection: &mut SqliteConnection,
+    statement: &'static str,
+    numbers: &[i64],
+) -> Result<u64, Trouble> {
+    let query = sqlx::query(statement);
+    let query = numbers
+        .iter()
+        .fold(query, |query, number| query.bind(number));
+    Ok(query.execute(connection).await?.rows_affected())
 }
 
 fn migrator() -> Migrator {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dxr::{Fault, Value};
 use dxr_server::{Handler, HandlerMap, HandlerResult, async_trait};
-use fairwind_advice::wire::Answer;
+use fairwind_advice::wire::{Answer, Limited, TransferReport};
 use fairwind_advice::{Mode, Request};
 use jiff::Timestamp;
 
@@ -64,12 +64,10 @@ impl Call {
         let advice = answer.advice;
         let buffer = |bytes: Option<u64>| double(bytes.map(|bytes| bytes as f64));
         let is_on = advice.mode == Mode::CongestionControl;
+        let control = advice.congestion_control.unwrap_or_default();
         Ok(structure([
             ("congestion_control", Some(Value::Boolean(is_on))),
-            (
-                "control",
-                string(advice.congestion_control.unwrap_or_default()),
-            ),
+            ("control", string(control)),
             ("rtt_ms", double(advice.rtt_ms)),
             ("available_mbps", double(advice.available_mbps)),
             ("pacing_mbps", double(advice.pacing_mbps)),
@@ -97,31 +95,19 @@ impl Call {
         let round_trip = tests.round_trip.as_ref();
         let (time, transfer) = tests.transfer.unzip();
         let limited = transfer.as_ref().and_then(|transfer| transfer.limited);
+        let limited = |time: fn(Limited) -> f64| double(limited.map(time));
+        let mbps = transfer.as_ref().map(TransferReport::throughput_mbps);
+        let source = round_trip.map(|one| one.source.clone());
         Ok(structure([
             ("path", string(path.config().name.clone())),
             ("hops", Some(Value::Array(hops.collect()))),
             ("rtt_ms", double(round_trip.map(|one| one.rtt_ms))),
-            (
-                "rtt_source",
-                round_trip.and_then(|one| string(one.source.clone())),
-            ),
+            ("rtt_source", source.and_then(string)),
             ("rtt_time", date_time(round_trip.map(|one| one.time))),
-            (
-                "transfer_mbps",
-                double(transfer.map(|one| one.throughput_mbps())),
-            ),
-            (
-                "transfer_network_s",
-                double(limited.map(|times| times.network_s)),
-            ),
-            (
-                "transfer_receiver_s",
-                double(limited.map(|times| times.receiver_s)),
-            ),
-            (
-                "transfer_sender_s",
-                double(limited.map(|times| times.sender_s)),
-            ),
+            ("transfer_mbps", double(mbps)),
+            ("transfer_network_s", limited(|times| times.network_s)),
+            ("transfer_receiver_s", limited(|times| times.receiver_s)),
+            ("transfer_sender_s", limited(|times| times.sender_s)),
             ("transfer_time", date_time(time)),
         ]))
     }

@@ -32,31 +32,27 @@ pub fn write_csv(path: &Path, out: &mut dyn Write) -> Result<io::Result<()>, Fil
     if let Err(error) = writeln!(out, "{}", names.join(",")) {
         return Ok(Err(error));
     }
-    let mut line = String::new();
-    for row in reader
-        .get_row_iter(None)
-        .map_err(|error| not_a_trace(path, error))?
-    {
+    let rows = reader.get_row_iter(None);
+    for row in rows.map_err(|error| not_a_trace(path, error))? {
         let row = row.map_err(|error| not_a_trace(path, error))?;
-        line.clear();
-        for (number, (_, field)) in row.get_column_iter().enumerate() {
-            if number > 0 {
-                line.push(',');
-            }
-            match field {
-                Field::Null => {}
-                Field::Double(value) => line += &format!("{value:.9}"),
-                Field::Long(value) => line += &value.to_string(),
-                Field::Str(value) => line += value,
-                other => line += &other.to_string(),
-            }
-        }
-        line.push('\n');
-        if let Err(error) = out.write_all(line.as_bytes()) {
+        let cells: Vec<String> = row
+            .get_column_iter()
+            .map(|(_, field)| cell(field))
+            .collect();
+        if let Err(error) = writeln!(out, "{}", cells.join(",")) {
             return Ok(Err(error));
         }
     }
     Ok(Ok(()))
+}
+
+fn cell(field: &Field) -> String {
+    match field {
+        Field::Null => String::new(),
+        Field::Double(value) => format!("{value:.9}"),
+        Field::Str(value) => value.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// Reads which connection the file belongs to.
