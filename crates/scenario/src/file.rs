@@ -20,7 +20,6 @@ mod overrides;
 pub mod value;
 
 pub mod flow;
-mod forms;
 pub mod link;
 mod record;
 pub mod schema;
