@@ -45,8 +45,10 @@ impl Show {
             None => "not loaded".to_owned(),
         };
         let head = format!("{}: {}\n{state}\n", control.name(), control.description());
-        output::line(&format!("{head}\n{}", table(control, now.as_ref())))?;
-        Ok(())
+        Ok(output::line(&format!(
+            "{head}\n{}",
+            table(control, now.as_ref())
+        ))?)
     }
 }
 
