@@ -26,7 +26,19 @@ pub(crate) enum Paths {
         json: bool,
     },
     Add(Box<Add>),
-    AddHosts(AddHosts),
+    /// Add hosts to a path; its other settings stay
+    #[command(after_help = "\
+Examples:
+  fairwind advisor paths add-hosts argonne backup.example.org 203.0.113.0/24")]
+    AddHosts {
+        /// Name of the path
+        name: String,
+        /// Hosts at the other end: addresses, networks, names, and domains (*.example.org)
+        #[arg(required = true)]
+        hosts: Vec<HostPattern>,
+        #[command(flatten)]
+        state: State,
+    },
     /// Remove a path and its history
     Remove {
         /// Name of the path
@@ -70,21 +82,6 @@ pub(crate) struct Add {
     state: State,
 }
 
-/// Add hosts to a path; its other settings stay
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
-  fairwind advisor paths add-hosts argonne backup.example.org 203.0.113.0/24")]
-pub(crate) struct AddHosts {
-    /// Name of the path
-    name: String,
-    /// Hosts at the other end: addresses, networks, names, and domains (*.example.org)
-    #[arg(required = true)]
-    hosts: Vec<HostPattern>,
-    #[command(flatten)]
-    state: State,
-}
-
 const MODELS: &[Word<ModelKind>] = &[
     ("linear", "The thesis' straight lines", ModelKind::Linear),
     ("profile", "A daily and weekly profile", ModelKind::Profile),
@@ -95,7 +92,7 @@ impl Paths {
         match self {
             Self::List { state, json } => list(&state, json),
             Self::Add(add) => add.run(),
-            Self::AddHosts(add) => add.run(),
+            Self::AddHosts { name, hosts, state } => add_hosts(&name, &hosts, &state),
             Self::Remove { name, state } => {
                 state.open(Clock::System)?.remove_path(&name)?;
                 Ok(output::line(&format!("{name} is removed"))?)
@@ -142,15 +139,15 @@ impl Add {
     }
 }
 
-impl AddHosts {
-    fn run(self) -> Result<(), Failure> {
-        let local = self.state.open(Clock::System)?;
-        // An unknown name is more likely misspelt than new.
-        local.path(&self.name)?;
-        let path = local.path_to(&self.name, &self.hosts)?;
-        let hosts = path.config().hosts.iter().map(HostPattern::to_string);
-        let hosts: Vec<String> = hosts.collect();
-        let text = format!("{} leads to {}", self.name, hosts.join(" "));
-        Ok(output::line(&text)?)
-    }
+fn add_hosts(name: &str, hosts: &[HostPattern], state: &State) -> Result<(), Failure> {
+    let local = state.open(Clock::System)?;
+    // An unknown name is more likely misspelt than new.
+    local.path(name)?;
+    let path = local.path_to(name, hosts)?;
+    let hosts = path.config().hosts.iter().map(HostPattern::to_string);
+    let hosts: Vec<String> = hosts.collect();
+    Ok(output::line(&format!(
+        "{name} leads to {}",
+        hosts.join(" ")
+    ))?)
 }
