@@ -11,8 +11,8 @@ use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::units::Duration;
 
-use crate::diagnostic::{Diagnostic, Located, Sources};
-use crate::file::decode::Findings;
+use crate::diagnostic::{Diagnostic, Located};
+use crate::file::decode;
 use crate::file::link::Scheduler;
 use crate::file::{self, ExperimentFile, Flow};
 use crate::topology::{DirectedLink, Topology};
@@ -71,9 +71,9 @@ impl Experiment {
         folder: &Path,
         set: &[String],
     ) -> Result<Experiment, Diagnostic> {
-        let mut findings = Findings::new(Sources::new(name, text));
-        let read = file::read(text, name, folder, set, &mut findings);
-        let (file, topology) = findings.result(read)?;
+        let (file, topology) = decode::document(text, name, |table, findings| {
+            file::read(table, name, folder, set, findings)
+        })?;
         Ok(Experiment {
             file,
             topology,

@@ -20,7 +20,6 @@ mod overrides;
 pub mod value;
 
 pub mod flow;
-mod forms;
 pub mod link;
 mod record;
 pub mod schema;
@@ -176,19 +175,12 @@ impl ExperimentFile {
 /// Reads an experiment file and finds the routes of its flows. Messages call it `name`; traces are looked up
 /// in `folder`; `set` holds the arguments of `--set`, applied in order. None if too much of it is wrong.
 pub fn read(
-    text: &str,
+    mut table: Table,
     name: &str,
     folder: &Path,
     set: &[String],
     findings: &mut Findings,
 ) -> Option<(ExperimentFile, Topology)> {
-    let mut table = match value::parse_document(text) {
-        Ok(table) => table,
-        Err(finding) => {
-            findings.list.push(finding);
-            return None;
-        }
-    };
     for argument in set {
         let source = findings.sources.add("--set", argument);
         overrides::apply(&mut table, argument, source, findings);

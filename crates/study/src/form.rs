@@ -1,28 +1,10 @@
 //! Reads the files that people write. A field that is missing or wrong is reported and read as empty: of a file with a
 //! report nothing is taken, so all its mistakes are found at once.
 
-use fairwind_scenario::diagnostic::{Diagnostic, Sources};
 use fairwind_scenario::file::decode::{self, Findings};
-use fairwind_scenario::file::value::{Node, Table, parse_document};
+use fairwind_scenario::file::value::Node;
 
 use crate::Filter;
-
-/// Reads a TOML text that messages call `name`.
-pub(crate) fn decoded<T>(
-    text: &str,
-    name: &str,
-    read: impl FnOnce(&Table, &mut Findings) -> Option<T>,
-) -> Result<T, Diagnostic> {
-    let mut findings = Findings::new(Sources::new(name, text));
-    let value = match parse_document(text) {
-        Ok(table) => read(&table, &mut findings),
-        Err(finding) => {
-            findings.list.push(finding);
-            None
-        }
-    };
-    findings.result(value)
-}
 
 /// Reads a list, each item as `item` says; `example` shows how it is written.
 pub(crate) fn list<T>(

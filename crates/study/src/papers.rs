@@ -8,7 +8,7 @@ use fairwind_scenario::diagnostic::{Diagnostic, Span, nearest};
 use fairwind_scenario::file::decode::{self, Fields, Findings};
 use fairwind_scenario::file::value::{Node, Table};
 
-use crate::form::{decoded, filters, list, texts};
+use crate::form::{filters, list, texts};
 use crate::{Engines, Error, Filter};
 
 /// The name of the file.
@@ -126,7 +126,7 @@ impl Index {
     /// # Errors
     /// If it is invalid.
     pub fn parse(text: &str, name: &str) -> Result<Index, Diagnostic> {
-        let papers = decoded(text, name, papers)?;
+        let papers = decode::document(text, name, |table, findings| papers(&table, findings))?;
         Ok(Index { papers })
     }
 

@@ -42,7 +42,7 @@ use fairwind_scenario::file::value::{Node, Table, Value};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::form::{decoded, filters, list, texts};
+use crate::form::{filters, list, texts};
 use crate::{Engines, Error, Filter, Study};
 
 /// The name of the file.
@@ -236,8 +236,8 @@ impl Plan {
     /// # Errors
     /// If it is invalid.
     pub fn parse(text: &str, name: &str, folder: &Path) -> Result<Plan, Diagnostic> {
-        decoded(text, name, |table, findings| {
-            plan(table, text, folder, findings)
+        decode::document(text, name, |table, findings| {
+            plan(&table, text, folder, findings)
         })
     }
 
@@ -311,8 +311,8 @@ fn plan(table: &Table, text: &str, folder: &Path, findings: &mut Findings) -> Op
     let study = fields.required("study", &example, study);
     let page = fields.optional("page", decode::text);
     let engines = fields.required("engines", "[\"sim\"]", engines);
-    let runs = tables(&mut fields, "run");
-    let of_page = [tables(&mut fields, "table"), tables(&mut fields, "figure")];
+    let [runs, tables, figures] =
+        ["run", "table", "figure"].map(|name| fields.items(name).unwrap_or_default());
     let quick = fields.or_default("quick", quick);
     // It is for the study.
     fields.node("data");
@@ -329,9 +329,9 @@ fn plan(table: &Table, text: &str, folder: &Path, findings: &mut Findings) -> Op
     let names: Vec<String> = runs.iter().map(Run::name).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let table = |node| table_plan(node, study, &names, findings);
-    let tables = of_page[0].iter().filter_map(table).collect();
+    let tables = tables.iter().filter_map(table).collect();
     let figure = |node| figure_plan(node, study, &names, findings);
-    let figures = of_page[1].iter().filter_map(figure).collect();
+    let figures = figures.iter().filter_map(figure).collect();
     let name = folder.file_name().unwrap_or_default();
     Some(Plan {
         name: name.to_string_lossy().into_owned(),
@@ -346,23 +346,6 @@ fn plan(table: &Table, text: &str, folder: &Path, findings: &mut Findings) -> Op
         quick,
         text: text.to_owned(),
     })
-}
-
-/// The tables of a list, `[[name]]`; none if there is no such list.
-fn tables<'a>(fields: &mut Fields<'a, '_>, name: &'static str) -> &'a [Node] {
-    match fields.node(name) {
-        None => &[],
-        Some(Node {
-            value: Value::Array(items),
-            ..
-        }) => items,
-        Some(node) => {
-            let what = format!("`{name}` is {}, not a list of tables", node.noun());
-            let help = format!("write [[{name}]] with two brackets");
-            fields.findings.add(node.span, what, help);
-            &[]
-        }
-    }
 }
 
 fn engines(node: &Node, findings: &mut Findings) -> Option<Vec<Engines>> {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fairwind_experiment::Progress;
+use fairwind_report::page::Chart;
 
 use crate::cache::{Cache, Policy};
 use crate::page::{Figure, Section};
@@ -163,4 +164,17 @@ pub struct Made {
     pub results: Vec<PathBuf>,
     /// What is said of the results besides, ending with a newline unless empty.
     pub remarks: String,
+}
+
+impl Made {
+    /// Draws a figure of the page and returns the link to it.
+    pub(crate) fn draw(&mut self, plan: &str, file: &str, chart: &Chart) -> String {
+        let figure = Figure {
+            file: format!("{file}.svg"),
+            svg: chart.svg(),
+        };
+        let link = figure.link(plan, &chart.title);
+        self.figures.push(figure);
+        link
+    }
 }

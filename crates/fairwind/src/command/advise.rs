@@ -32,8 +32,7 @@ pub(crate) struct Advise {
 impl Advise {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let client = client(&self.advisor)?;
-        let answer = client.advice(&self.host, self.bytes);
-        let answer = answer?;
+        let answer = client.advice(&self.host, self.bytes)?;
         if self.json {
             return Ok(output::json(&json!(answer))?);
         }

@@ -2,7 +2,6 @@
 
 mod backtest;
 mod hops;
-mod openapi;
 mod paths;
 mod token;
 
@@ -10,13 +9,15 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use fairwind_advisor::config::{DEFAULT_LISTEN, Listen, TlsFiles};
-use fairwind_advisor::http::Limits;
+use fairwind_advisor::http::{self, Limits};
 use fairwind_advisor::local::Local;
 use fairwind_advisor::run::Options;
 use fairwind_advisor::{Clock, Config, run};
 use jiff::Timestamp;
+use serde_json::json;
 
 use crate::failure::Failure;
+use crate::output;
 
 /// Run the service that advises transfers, from the history of their paths
 ///
@@ -86,7 +87,8 @@ enum Action {
     Paths(paths::Paths),
     #[command(subcommand)]
     Hops(hops::Hops),
-    Openapi(openapi::Openapi),
+    /// Print the OpenAPI document of the REST interface
+    Openapi,
     Token(token::Token),
 }
 
@@ -124,7 +126,7 @@ impl Advisor {
             Some(Action::Backtest(backtest)) => backtest.run(),
             Some(Action::Paths(paths)) => paths.run(),
             Some(Action::Hops(hops)) => hops.run(),
-            Some(Action::Openapi(openapi)) => openapi.run(),
+            Some(Action::Openapi) => Ok(output::json(&json!(http::document()))?),
             Some(Action::Token(token)) => token.run(),
             None => self.serve(),
         }

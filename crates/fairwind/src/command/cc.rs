@@ -11,7 +11,7 @@ pub(crate) mod value;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use fairwind_cc::native::{Parameter, Parameters};
+use fairwind_cc::native::{Control, Parameter, Parameters};
 
 use crate::failure::{Failure, all_of};
 
@@ -36,18 +36,27 @@ impl Command {
     }
 }
 
-/// A parameter, with its value in the kernel if it has one there.
-fn parameter_json(parameter: &Parameter, now: Option<&Parameters>) -> Value {
-    let mut object = json!({
-        "name": parameter.name(), "unit": parameter.unit(),
-        "default": parameter.default_value(),
-        "min": parameter.min(), "max": parameter.max(),
-        "description": parameter.description(),
-    });
-    if let Some(value) = now.and_then(|now| now.get(parameter.name()).ok()) {
-        object["value"] = json!(value);
-    }
-    object
+/// A control and its parameters, with their values in the kernel if they have any there, and what is `loaded`.
+fn control_json(control: &Control, now: Option<&Parameters>, loaded: &Value) -> Value {
+    let parameter = |parameter: &Parameter| {
+        let mut object = json!({
+            "name": parameter.name(), "unit": parameter.unit(),
+            "default": parameter.default_value(),
+            "min": parameter.min(), "max": parameter.max(),
+            "description": parameter.description(),
+        });
+        if let Some(value) = now.and_then(|now| now.get(parameter.name()).ok()) {
+            object["value"] = json!(value);
+        }
+        object
+    };
+    let parameters = control.parameters().iter();
+    json!({
+        "name": control.name(),
+        "description": control.description(),
+        "parameters": parameters.map(parameter).collect::<Vec<_>>(),
+        "loaded": loaded,
+    })
 }
 
 /// `3 users`, and who counts as one.

@@ -27,7 +27,6 @@ pub(crate) struct Check {
 impl Check {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let experiment = Experiment::load(&self.file, &self.set)?;
-        output::line(&experiment.describe())?;
-        Ok(())
+        Ok(output::line(&experiment.describe())?)
     }
 }

@@ -53,14 +53,12 @@ impl Compare {
                 json["distributions"] =
                     serde_json::to_value(distributions).map_err(Failure::work)?;
             }
-            output::json(&json)?;
-            return Ok(());
+            return Ok(output::json(&json)?);
         }
         let mut text = comparison.to_string();
         if let Some(page) = page {
             text.push_str(&format!("\nfigures: {}\n", page.display()));
         }
-        output::line(&text)?;
-        Ok(())
+        Ok(output::line(&text)?)
     }
 }

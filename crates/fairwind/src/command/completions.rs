@@ -26,7 +26,6 @@ impl Completions {
             "fairwind",
             &mut script,
         );
-        output::line(&String::from_utf8_lossy(&script))?;
-        Ok(())
+        Ok(output::line(&String::from_utf8_lossy(&script))?)
     }
 }

@@ -9,7 +9,7 @@ use clap::Args;
 use fairwind_experiment::execute::is_working_folder;
 use fairwind_study::demo::lab::{Arrival, SITE_FOLDER, missing};
 use fairwind_study::demo::network::TRAFFIC_FILE;
-use fairwind_study::demo::stage::{Outcomes, perform, simulate};
+use fairwind_study::demo::stage::{Outcomes, show};
 use fairwind_study::demo::story::{CAPACITY_MBPS, DELAY_MS, Way};
 use fairwind_study::demo::{Story, monitor, report, table};
 use jiff::Timestamp;
@@ -75,11 +75,8 @@ impl Demo {
         let in_lab = !self.sim && missing.is_empty();
         output::line(&introduction(&story, in_lab, &missing))?;
         let bar = Bar::new(1);
-        let outcomes = if in_lab {
-            perform(story, std::env::current_exe()?, &self.out, &bar)
-        } else {
-            simulate(story, &self.out, &bar)
-        };
+        let fairwind = in_lab.then(std::env::current_exe).transpose()?;
+        let outcomes = show(story, fairwind, &self.out, &bar);
         bar.clear();
         let outcomes = outcomes.map_err(|error| match error {
             fairwind_study::Error::Stopped => Failure::nothing_kept(),

@@ -27,8 +27,7 @@ impl Man {
         let mut command = super::Cli::command().disable_help_subcommand(true);
         command.build();
         write_pages(command, &self.dir).map_err(failed)?;
-        output::line(&self.dir.display().to_string())?;
-        Ok(())
+        Ok(output::line(&self.dir.display().to_string())?)
     }
 }
 

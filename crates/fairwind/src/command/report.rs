@@ -23,7 +23,6 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let page = fairwind_report::write(&self.dir)?;
-        output::line(&page.display().to_string())?;
-        Ok(())
+        Ok(output::line(&page.display().to_string())?)
     }
 }

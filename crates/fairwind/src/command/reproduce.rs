@@ -96,8 +96,7 @@ fn share(text: &str) -> Result<f64, String> {
 impl Reproduce {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let Some(what) = self.name else {
-            output::line(&list(&self.experiments)?)?;
-            return Ok(());
+            return Ok(output::line(&list(&self.experiments)?)?);
         };
         let request = Request {
             experiments: self.experiments,
@@ -127,8 +126,7 @@ impl Reproduce {
             tell: &|line| eprintln!("{line}"),
             is_stopped: &interrupt::asked,
         };
-        output::line(&reproduce(&request, &host)?)?;
-        Ok(())
+        Ok(output::line(&reproduce(&request, &host)?)?)
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use fairwind_path::units::{Bandwidth, Bytes, Duration};
 
-use super::value::{Node, Table, Value};
+use super::value::{Node, Table, Value, parse_document};
 use crate::diagnostic::{Diagnostic, Finding, Located, Sources, Span, suggestion};
 use crate::units_text::{self, Amount, UnitError};
 
@@ -79,6 +79,26 @@ impl Findings {
             Err(error) => self.refuse(node.span, error.message, error.help),
         }
     }
+}
+
+/// Reads a TOML text that messages call `name`.
+///
+/// # Errors
+/// Fails with all findings if there are any, or if `read` returns none.
+pub fn document<T>(
+    text: &str,
+    name: &str,
+    read: impl FnOnce(Table, &mut Findings) -> Option<T>,
+) -> Result<T, Diagnostic> {
+    let mut findings = Findings::new(Sources::new(name, text));
+    let value = match parse_document(text) {
+        Ok(table) => read(table, &mut findings),
+        Err(finding) => {
+            findings.list.push(finding);
+            None
+        }
+    };
+    findings.result(value)
 }
 
 /// The fields of one table, read by name; those that are never read are unknown. A required field that is
@@ -181,28 +201,31 @@ impl<'a, 'f> Fields<'a, 'f> {
         self.needed(value).unwrap_or_default()
     }
 
+    /// The tables of `[[name]]`, if there are any; none of something else, which is reported.
+    pub fn items(&mut self, name: &'static str) -> Option<&'a [Node]> {
+        let Some(node) = self.node(name) else {
+            return Some(&[]);
+        };
+        if let Value::Array(items) = &node.value {
+            return Some(items);
+        }
+        let message = format!("`{name}` is {}, not a list of tables", node.noun());
+        let help = format!("write [[{name}]] with two brackets");
+        self.findings.refuse(node.span, message, help)
+    }
+
     /// The tables of `[[name]]`, at least one, each read with its position from 1.
     pub fn tables<T>(
         &mut self,
         name: &'static str,
         mut read: impl FnMut(&Node, usize, &mut Findings) -> Option<T>,
     ) -> Vec<T> {
-        let (items, span) = match self.node(name) {
-            Some(Node {
-                value: Value::Array(items),
-                span,
-                ..
-            }) => (items.as_slice(), *span),
-            Some(node) => {
-                let message = format!("`{name}` is {}, not a list of tables", node.noun());
-                let help = format!("write [[{name}]] with two brackets");
-                self.findings.add(node.span, message, help);
-                return Vec::new();
-            }
-            None => (&[][..], self.span),
+        let Some(items) = self.items(name) else {
+            return Vec::new();
         };
         if items.is_empty() {
             let (message, help) = (format!("no {name}"), format!("add a [[{name}]] table"));
+            let span = self.peek(name).map_or(self.span, |node| node.span);
             self.findings.add(span, message, help);
         }
         let read = |(index, node)| {
@@ -303,6 +326,17 @@ pub fn list<'a>(node: &'a Node, findings: &mut Findings, example: &str) -> Optio
     match &node.value {
         Value::Array(items) => Some(items),
         _ => findings.wrong_type(node, format!("write a list: {example}")),
+    }
+}
+
+/// A list without the items that are wrong, which are reported.
+pub fn each<T>(
+    example: &str,
+    read: impl Fn(&Node, &mut Findings) -> Option<T>,
+) -> impl Fn(&Node, &mut Findings) -> Option<Vec<T>> {
+    move |node, findings| {
+        let items = list(node, findings, example)?.iter();
+        Some(items.filter_map(|item| read(item, findings)).collect())
     }
 }
 

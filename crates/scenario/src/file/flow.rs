@@ -6,7 +6,7 @@ use fairwind_path::units::{Bytes, Duration};
 use schemars::JsonSchema;
 
 use super::decode::{self, Fields, Findings, choice, duration, name};
-use super::forms::ParameterValue;
+use super::schema::ParameterValue;
 use super::stack::Stack;
 use super::value::Node;
 use crate::diagnostic::Located;

@@ -14,7 +14,7 @@ use fairwind_path::units::Duration;
 use schemars::JsonSchema;
 
 use super::decode::{self, Fields, Findings, probability};
-use super::forms::{DelayValue, JitterValue, LossValue, RateValue};
+use super::schema::{DelayValue, JitterValue, LossValue, RateValue};
 use super::trace::{self, Recordings};
 use super::value::{Node, Value};
 use crate::diagnostic::Located;

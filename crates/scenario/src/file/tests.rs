@@ -19,7 +19,7 @@ use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
 use super::decode::Findings;
 use super::flow::{Application, Control};
 use super::link::Scheduler;
-use super::{ExperimentFile, Record, Stack, read, schema};
+use super::{ExperimentFile, Record, Stack, read, schema, value};
 use crate::Experiment;
 use crate::diagnostic::Sources;
 
@@ -475,7 +475,8 @@ fn fields_read() -> BTreeMap<String, Vec<String>> {
     let trace = "{ trace = \"rate.csv\", repeat = true }";
     let text = EVERYTHING.replace("\"10Mbit/s\"", trace);
     let mut findings = Findings::new(Sources::new("x.toml", &text));
-    read(&text, "x.toml", folder.path(), &[], &mut findings).unwrap();
+    let table = value::parse_document(&text).unwrap();
+    read(table, "x.toml", folder.path(), &[], &mut findings).unwrap();
     findings
         .asked
         .into_iter()

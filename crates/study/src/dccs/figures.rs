@@ -14,7 +14,7 @@ use super::series::{Series, available};
 use super::tables::Tables;
 use crate::demo::report::{curve, point};
 use crate::demo::story::Way;
-use crate::page::{Figure, Section};
+use crate::page::Section;
 use crate::statistics::mean;
 use crate::{Error, Made};
 
@@ -39,13 +39,8 @@ struct Drawing<'a> {
 
 /// Adds a figure, and the part of the page of this name that shows it.
 fn add(made: &mut Made, plan: &str, name: &str, chart: &Chart) {
-    let figure = Figure {
-        file: name.replace(' ', "-") + ".svg",
-        svg: chart.svg(),
-    };
-    let link = figure.link(plan, &chart.title);
+    let link = made.draw(plan, &name.replace(' ', "-"), chart);
     made.sections.push(Section::text(name, link));
-    made.figures.push(figure);
 }
 
 /// Draws the figures that have results. The names of their parts of the page end in `suffix`.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::lab::missing;
-use super::stage::{Outcomes, perform, simulate};
+use super::stage::{self, Outcomes};
 use super::table::{IDENTICAL, Row, SIMULATED, plain};
 use super::{Story, report};
 use crate::cache::program;
@@ -118,14 +118,15 @@ fn show(task: &Task<'_>, engine: Engines, story: &Story, folder: &Path) -> Resul
         fs::remove_dir_all(folder).map_err(Error::at(folder))?;
     }
     fs::create_dir_all(folder).map_err(Error::at(folder))?;
-    if engine == Engines::Sim {
-        return simulate(story.clone(), folder, task.host);
-    }
-    let missing = missing();
+    let missing = match engine {
+        Engines::Sim => Vec::new(),
+        _ => missing(),
+    };
     if !missing.is_empty() {
         return Err(Error::work(missing.join("\n")));
     }
-    perform(story.clone(), task.host.fairwind.clone(), folder, task.host)
+    let fairwind = (engine != Engines::Sim).then(|| task.host.fairwind.clone());
+    stage::show(story.clone(), fairwind, folder, task.host)
 }
 
 /// The table of the page: median and range over the demonstrations, by way.

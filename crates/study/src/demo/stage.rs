@@ -76,82 +76,72 @@ impl Outcomes {
     }
 }
 
-/// Runs all ways in the simulator; results go to folders below `out`.
-///
-/// # Errors
-/// [`Error::Stopped`] if `progress` stops a run; others if a file cannot be written.
-pub fn simulate(story: Story, out: &Path, progress: &dyn Progress) -> Result<Outcomes, Error> {
-    let day = Day::of(&story);
-    write_traffic(&story, &day, out)?;
-    let foreseen = advised::foreseen(&story, &day);
-    let outcome = |way: Way| -> Result<Outcome, Error> {
-        let text = network::experiment(&story, way, &Means::Simulated(&foreseen));
-        let measured = run(&text, way, &Sim, out, progress)?;
-        let transfer = measured.transfer.as_ref();
-        let advised = match (way, transfer) {
-            (Way::Advised, Some(transfer)) => foreseen.until(transfer.end_s),
-            _ => Advised::default(),
-        };
-        Ok(Outcome {
-            way,
-            measured,
-            advised,
-            file: None,
-            experiment: text,
-        })
-    };
-    let ways = Way::ALL
-        .into_iter()
-        .map(outcome)
-        .collect::<Result<_, _>>()?;
-    Ok(Outcomes {
-        story,
-        day,
-        ways,
-        engine: "sim",
-    })
-}
-
-/// Runs all ways on the running kernel, with the programs of the command `fairwind`.
+/// Runs every way; results go to folders below `out`. With the command `fairwind`, its programs run on the running
+/// kernel; without it, flows run in the simulator.
 ///
 /// # Errors
 /// [`Error::Stopped`] if `progress` stops a run; others if a run fails or a file cannot be written.
-pub fn perform(
+pub fn show(
     story: Story,
-    fairwind: PathBuf,
+    fairwind: Option<PathBuf>,
     out: &Path,
     progress: &dyn Progress,
 ) -> Result<Outcomes, Error> {
     let day = Day::of(&story);
-    write_traffic(&story, &day, out)?;
-    let site = Site::prepare(&story, &day, &story.settings(), BUFFER_BYTES, fairwind, out)?;
-    let run = |way: Way| -> Result<Outcome, Error> {
-        let programs = site.programs(way)?;
-        let text = network::experiment(&story, way, &Means::Programs(&programs));
-        let measured = run(&text, way, &Lab::default(), out, progress)?;
-        Ok(Outcome {
-            way,
-            measured,
-            advised: advised::logged(&site.log(way)),
-            file: match way {
-                Way::Nobody => None,
-                way => Some(site.arrival(way)?),
-            },
-            experiment: text,
-        })
+    let traffic = out.join(TRAFFIC_FILE);
+    fs::write(&traffic, day.traffic_csv(&story)).map_err(Error::at(&traffic))?;
+    let prepare = |fairwind| {
+        let settings = story.settings();
+        Site::prepare(&story, &day, &settings, BUFFER_BYTES, fairwind, out)
     };
-    let ways = Way::ALL.into_iter().map(run).collect::<Result<_, _>>()?;
+    let site = fairwind.map(prepare).transpose()?;
+    let outcome = |way| outcome(&story, &day, site.as_ref(), way, out, progress);
+    let ways = Way::ALL
+        .into_iter()
+        .map(outcome)
+        .collect::<Result<_, _>>()?;
+    let engine = if site.is_some() { "lab" } else { "sim" };
     Ok(Outcomes {
         story,
         day,
         ways,
-        engine: "lab",
+        engine,
     })
 }
 
-fn write_traffic(story: &Story, day: &Day, out: &Path) -> Result<(), Error> {
-    let path = out.join(TRAFFIC_FILE);
-    fs::write(&path, day.traffic_csv(story)).map_err(Error::at(&path))
+/// Runs a way between the sites of the lab, or in the simulator.
+fn outcome(
+    story: &Story,
+    day: &Day,
+    site: Option<&Site>,
+    way: Way,
+    out: &Path,
+    progress: &dyn Progress,
+) -> Result<Outcome, Error> {
+    let foreseen = match (site, way) {
+        (None, Way::Advised) => advised::foreseen(story, day),
+        _ => Advised::default(),
+    };
+    let programs = site.map(|site| site.programs(way)).transpose()?;
+    let lab = Lab::default();
+    let (means, engine): (Means<'_>, &dyn Engine) = match &programs {
+        Some(programs) => (Means::Programs(programs), &lab),
+        None => (Means::Simulated(&foreseen), &Sim),
+    };
+    let text = network::experiment(story, way, &means);
+    let measured = run(&text, way, engine, out, progress)?;
+    let end_s = measured.transfer.as_ref().map(|transfer| transfer.end_s);
+    let moving = site.filter(|_| way != Way::Nobody);
+    Ok(Outcome {
+        way,
+        measured,
+        advised: match site {
+            Some(site) => advised::logged(&site.log(way)),
+            None => end_s.map_or_else(Advised::default, |end_s| foreseen.until(end_s)),
+        },
+        file: moving.map(|site| site.arrival(way)).transpose()?,
+        experiment: text,
+    })
 }
 
 /// Runs an experiment once.

@@ -8,7 +8,7 @@ use fairwind_result::Machine;
 use super::bench::{Cells, Measured, control};
 use super::report::{Change, Report};
 use super::{AUTO, DRS, Kind, Line, STOCK, TUNED};
-use crate::page::{Figure, Section, kernel};
+use crate::page::{Section, kernel};
 use crate::statistics::{mean, standard_deviation};
 use crate::table::Table;
 use crate::{Made, Task};
@@ -93,13 +93,7 @@ struct Page<'a> {
 impl Page<'_> {
     /// Draws a figure and returns the link to it.
     fn draw(&mut self, file: &str, plot: &Chart) -> String {
-        let figure = Figure {
-            file: format!("{file}.svg"),
-            svg: plot.svg(),
-        };
-        let link = figure.link(self.plan, &plot.title);
-        self.made.figures.push(figure);
-        link + "\n"
+        self.made.draw(self.plan, file, plot) + "\n"
     }
 
     /// Adds a part: figures, and below them a table.
@@ -190,31 +184,42 @@ impl Page<'_> {
 
     /// Figures 6 and 7.
     fn over_time(&mut self, line: &Line, size: u64, reports: &[Report]) {
-        let title = format!("Receive buffer at {}, {size} MB", line.name);
-        let what = "What right-sizing asked for, in each transfer";
-        let curves = numbered(reports, buffer_over_time);
-        let across = Across::all_of("Time (s)", &curves);
-        let buffers = Chart::new(&title, what, across, "MB", curves);
-        let mut figures = self.draw(&format!("buffer-{}", line.word), &buffers);
-        let title = format!(
-            "Bandwidth estimates that changed the buffer at {}",
-            line.name
-        );
         let of_changes = |value: fn(&Change) -> f64| {
             let point = |change: &Change| (change.seconds, value(change));
             numbered(reports, |report| {
                 report.changes().iter().map(point).collect()
             })
         };
-        let curves = of_changes(|change| change.mbps);
-        let across = Across::all_of("Time (s)", &curves);
-        let estimates = Chart::new(&title, "In each transfer", across, "Mbit/s", curves);
-        figures += &self.draw(&format!("estimate-{}", line.word), &estimates);
-        let title = format!("Round-trip times of these estimates at {}", line.name);
-        let curves = of_changes(|change| change.rtt_ms);
-        let across = Across::all_of("Time (s)", &curves);
-        let round_trips = Chart::new(&title, "In each transfer", across, "ms", curves);
-        figures += &self.draw(&format!("rtt-{}", line.word), &round_trips);
+        let name = &line.name;
+        let drawn = [
+            (
+                "buffer",
+                format!("Receive buffer at {name}, {size} MB"),
+                "What right-sizing asked for, in each transfer",
+                "MB",
+                numbered(reports, buffer_over_time),
+            ),
+            (
+                "estimate",
+                format!("Bandwidth estimates that changed the buffer at {name}"),
+                "In each transfer",
+                "Mbit/s",
+                of_changes(|change| change.mbps),
+            ),
+            (
+                "rtt",
+                format!("Round-trip times of these estimates at {name}"),
+                "In each transfer",
+                "ms",
+                of_changes(|change| change.rtt_ms),
+            ),
+        ];
+        let mut figures = String::new();
+        for (file, title, what, unit, curves) in drawn {
+            let across = Across::all_of("Time (s)", &curves);
+            let plot = Chart::new(&title, what, across, unit, curves);
+            figures += &self.draw(&format!("{file}-{}", line.word), &plot);
+        }
         let mut table = Table::new(
             "Transfer | >Rate (Mbit/s) | >Last buffer (MB) | >Shortest echo (ms) | >Last RTT (ms) | >Messages",
         );

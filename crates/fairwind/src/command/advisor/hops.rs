@@ -1,6 +1,6 @@
 //! `fairwind advisor hops`: the hops at which a path is measured.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use fairwind_advisor::Clock;
 use jiff::Timestamp;
 use serde_json::json;
@@ -18,78 +18,63 @@ use crate::table::Table;
 /// two seconds.
 #[derive(Subcommand)]
 pub(crate) enum Hops {
-    List(List),
-    Remove(Remove),
-}
-
-/// List the hops of a path, and which of them decide
-#[derive(Args)]
-#[command(after_help = "\
+    /// List the hops of a path, and which of them decide
+    #[command(after_help = "\
 Examples:
   fairwind advisor hops list argonne")]
-pub(crate) struct List {
-    /// Name of the path
-    path: String,
-    #[command(flatten)]
-    state: State,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// Remove a hop that is not declared, and its history
-#[derive(Args)]
-#[command(after_help = "\
+    List {
+        /// Name of the path
+        path: String,
+        #[command(flatten)]
+        state: State,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a hop that is not declared, and its history
+    #[command(after_help = "\
 Examples:
   fairwind advisor hops remove argonne gatewya")]
-pub(crate) struct Remove {
-    /// Name of the path
-    path: String,
-    /// Name of the hop
-    hop: String,
-    #[command(flatten)]
-    state: State,
+    Remove {
+        /// Name of the path
+        path: String,
+        /// Name of the hop
+        hop: String,
+        #[command(flatten)]
+        state: State,
+    },
 }
 
 impl Hops {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
-            Self::List(list) => list.run(),
-            Self::Remove(remove) => remove.run(),
+            Self::List { path, state, json } => list(&path, &state, json),
+            Self::Remove { path, hop, state } => {
+                state.open(Clock::System)?.remove_hop(&path, &hop)?;
+                Ok(output::line(&format!("{hop} is removed from {path}"))?)
+            }
         }
     }
 }
 
-impl List {
-    fn run(self) -> Result<(), Failure> {
-        let local = self.state.open(Clock::System)?;
-        let path = local.path(&self.path)?;
-        let hops = local.hops(&path)?;
-        if self.json {
-            return Ok(output::json(&json!(hops))?);
-        }
-        let mut table = Table::new("hop | role | decides | newest test | >Mbit/s");
-        let time = |time: Timestamp| time.strftime("%Y-%m-%d %H:%M:%SZ").to_string();
-        for hop in hops {
-            table.row([
-                hop.name,
-                hop.role.name().to_owned(),
-                if hop.decides { "yes" } else { "no" }.to_owned(),
-                hop.newest.map(time).unwrap_or_default(),
-                hop.available_mbps
-                    .map(|mbps| format!("{mbps:.1}"))
-                    .unwrap_or_default(),
-            ]);
-        }
-        Ok(output::line(&table.render())?)
+fn list(path: &str, state: &State, json: bool) -> Result<(), Failure> {
+    let local = state.open(Clock::System)?;
+    let path = local.path(path)?;
+    let hops = local.hops(&path)?;
+    if json {
+        return Ok(output::json(&json!(hops))?);
     }
-}
-
-impl Remove {
-    fn run(self) -> Result<(), Failure> {
-        let local = self.state.open(Clock::System)?;
-        local.remove_hop(&self.path, &self.hop)?;
-        let text = format!("{} is removed from {}", self.hop, self.path);
-        Ok(output::line(&text)?)
+    let mut table = Table::new("hop | role | decides | newest test | >Mbit/s");
+    let time = |time: Timestamp| time.strftime("%Y-%m-%d %H:%M:%SZ").to_string();
+    let number = |mbps: f64| format!("{mbps:.1}");
+    for hop in hops {
+        table.row([
+            hop.name,
+            hop.role.name().to_owned(),
+            if hop.decides { "yes" } else { "no" }.to_owned(),
+            hop.newest.map(time).unwrap_or_default(),
+            hop.available_mbps.map(number).unwrap_or_default(),
+        ]);
     }
+    Ok(output::line(&table.render())?)
 }

@@ -17,20 +17,35 @@ use crate::words::{Word, one_of};
 /// Works in the state directory; a running advisor sees changes within two seconds.
 #[derive(Subcommand)]
 pub(crate) enum Paths {
-    List(List),
+    /// List the paths
+    List {
+        #[command(flatten)]
+        state: State,
+        /// Print everything that is declared, as JSON
+        #[arg(long)]
+        json: bool,
+    },
     Add(Box<Add>),
-    AddHosts(AddHosts),
-    Remove(Remove),
-}
-
-/// List the paths
-#[derive(Args)]
-pub(crate) struct List {
-    #[command(flatten)]
-    state: State,
-    /// Print everything that is declared, as JSON
-    #[arg(long)]
-    json: bool,
+    /// Add hosts to a path; its other settings stay
+    #[command(after_help = "\
+Examples:
+  fairwind advisor paths add-hosts argonne backup.example.org 203.0.113.0/24")]
+    AddHosts {
+        /// Name of the path
+        name: String,
+        /// Hosts at the other end: addresses, networks, names, and domains (*.example.org)
+        #[arg(required = true)]
+        hosts: Vec<HostPattern>,
+        #[command(flatten)]
+        state: State,
+    },
+    /// Remove a path and its history
+    Remove {
+        /// Name of the path
+        name: String,
+        #[command(flatten)]
+        state: State,
+    },
 }
 
 /// Declare a path, or replace its declaration; its history stays
@@ -67,30 +82,6 @@ pub(crate) struct Add {
     state: State,
 }
 
-/// Add hosts to a path; its other settings stay
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
-  fairwind advisor paths add-hosts argonne backup.example.org 203.0.113.0/24")]
-pub(crate) struct AddHosts {
-    /// Name of the path
-    name: String,
-    /// Hosts at the other end: addresses, networks, names, and domains (*.example.org)
-    #[arg(required = true)]
-    hosts: Vec<HostPattern>,
-    #[command(flatten)]
-    state: State,
-}
-
-/// Remove a path and its history
-#[derive(Args)]
-pub(crate) struct Remove {
-    /// Name of the path
-    name: String,
-    #[command(flatten)]
-    state: State,
-}
-
 const MODELS: &[Word<ModelKind>] = &[
     ("linear", "The thesis' straight lines", ModelKind::Linear),
     ("profile", "A daily and weekly profile", ModelKind::Profile),
@@ -99,36 +90,36 @@ const MODELS: &[Word<ModelKind>] = &[
 impl Paths {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
-            Self::List(list) => list.run(),
+            Self::List { state, json } => list(&state, json),
             Self::Add(add) => add.run(),
-            Self::AddHosts(add) => add.run(),
-            Self::Remove(remove) => remove.run(),
+            Self::AddHosts { name, hosts, state } => add_hosts(&name, &hosts, &state),
+            Self::Remove { name, state } => {
+                state.open(Clock::System)?.remove_path(&name)?;
+                Ok(output::line(&format!("{name} is removed"))?)
+            }
         }
     }
 }
 
-impl List {
-    fn run(self) -> Result<(), Failure> {
-        let paths = self.state.open(Clock::System)?.paths();
-        if self.json {
-            return Ok(output::json(&json!(paths))?);
-        }
-        let mut table = Table::new("path | hosts | hops | >threshold Mbit/s | own | model");
-        for path in paths {
-            let hosts: Vec<String> = path.hosts.iter().map(HostPattern::to_string).collect();
-            table.row([
-                path.name,
-                hosts.join(" "),
-                path.hops.join(" "),
-                path.threshold_mbps
-                    .map(|mbps| mbps.to_string())
-                    .unwrap_or_default(),
-                if path.own { "yes" } else { "no" }.to_owned(),
-                path.model.name().to_owned(),
-            ]);
-        }
-        Ok(output::line(&table.render())?)
+fn list(state: &State, json: bool) -> Result<(), Failure> {
+    let paths = state.open(Clock::System)?.paths();
+    if json {
+        return Ok(output::json(&json!(paths))?);
     }
+    let mut table = Table::new("path | hosts | hops | >threshold Mbit/s | own | model");
+    for path in paths {
+        let hosts: Vec<String> = path.hosts.iter().map(HostPattern::to_string).collect();
+        let threshold = path.threshold_mbps.map(|mbps| mbps.to_string());
+        table.row([
+            path.name,
+            hosts.join(" "),
+            path.hops.join(" "),
+            threshold.unwrap_or_default(),
+            if path.own { "yes" } else { "no" }.to_owned(),
+            path.model.name().to_owned(),
+        ]);
+    }
+    Ok(output::line(&table.render())?)
 }
 
 impl Add {
@@ -148,23 +139,15 @@ impl Add {
     }
 }
 
-impl AddHosts {
-    fn run(self) -> Result<(), Failure> {
-        let local = self.state.open(Clock::System)?;
-        // An unknown name is more likely misspelt than new.
-        local.path(&self.name)?;
-        let path = local.path_to(&self.name, &self.hosts)?;
-        let hosts = path.config().hosts.iter().map(HostPattern::to_string);
-        let hosts: Vec<String> = hosts.collect();
-        let text = format!("{} leads to {}", self.name, hosts.join(" "));
-        Ok(output::line(&text)?)
-    }
-}
-
-impl Remove {
-    fn run(self) -> Result<(), Failure> {
-        let local = self.state.open(Clock::System)?;
-        local.remove_path(&self.name)?;
-        Ok(output::line(&format!("{} is removed", self.name))?)
-    }
+fn add_hosts(name: &str, hosts: &[HostPattern], state: &State) -> Result<(), Failure> {
+    let local = state.open(Clock::System)?;
+    // An unknown name is more likely misspelt than new.
+    local.path(name)?;
+    let path = local.path_to(name, hosts)?;
+    let hosts = path.config().hosts.iter().map(HostPattern::to_string);
+    let hosts: Vec<String> = hosts.collect();
+    Ok(output::line(&format!(
+        "{name} leads to {}",
+        hosts.join(" ")
+    ))?)
 }

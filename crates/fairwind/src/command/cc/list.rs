@@ -5,7 +5,7 @@ use fairwind_cc::kernel::{self, LoadError, PinError, Pinned};
 use fairwind_cc::native::{self, Control};
 use serde_json::{Value, json};
 
-use super::parameter_json;
+use super::control_json;
 use super::place::Place;
 use super::show::pinned_json;
 use crate::failure::Failure;
@@ -113,14 +113,7 @@ impl List {
                 None if kernel.available.contains(&name) => json!({ "name": name }),
                 None => Value::Null,
             };
-            let parameters = control.parameters().iter();
-            let parameters: Vec<Value> = parameters.map(|p| parameter_json(p, None)).collect();
-            Ok(json!({
-                "name": control.name(),
-                "description": control.description(),
-                "parameters": parameters,
-                "loaded": loaded,
-            }))
+            Ok(control_json(control, None, &loaded))
         });
         Ok(json!({
             "controls": controls.collect::<Result<Vec<_>, PinError>>()?,

@@ -79,11 +79,7 @@ impl Load {
 
     fn load(&self, control: &'static Control) -> Result<(), Failure> {
         let name = self.place.kernel_name(control.name());
-        let mut parameters = control.default_parameters();
-        for (parameter, text) in &self.set {
-            let value = value::number(control, parameter, text)?;
-            parameters.set(parameter, value).map_err(Failure::input)?;
-        }
+        let parameters = value::assigned(control, &self.set)?;
         let pins = self.place.pins();
         let outcome = if self.replace {
             pins.replace(&parameters, &name)

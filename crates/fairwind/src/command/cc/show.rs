@@ -6,7 +6,7 @@ use fairwind_cc::native::{Control, Parameters};
 use serde_json::{Value, json};
 
 use super::place::Place;
-use super::{parameter_json, users};
+use super::{control_json, users};
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
@@ -34,26 +34,21 @@ impl Show {
             None => None,
         };
         if self.json {
-            let parameters = control.parameters().iter();
-            return Ok(output::json(&json!({
-                "name": control.name(),
-                "description": control.description(),
-                "parameters": parameters
-                    .map(|parameter| parameter_json(parameter, now.as_ref()))
-                    .collect::<Vec<_>>(),
-                "loaded": match &pinned {
-                    Some(pinned) => pinned_json(pinned).map_err(failed)?,
-                    None => Value::Null,
-                },
-            }))?);
+            let loaded = match &pinned {
+                Some(pinned) => pinned_json(pinned).map_err(failed)?,
+                None => Value::Null,
+            };
+            return Ok(output::json(&control_json(control, now.as_ref(), &loaded))?);
         }
         let state = match &pinned {
             Some(pinned) => state(pinned).map_err(failed)?,
             None => "not loaded".to_owned(),
         };
         let head = format!("{}: {}\n{state}\n", control.name(), control.description());
-        output::line(&format!("{head}\n{}", table(control, now.as_ref())))?;
-        Ok(())
+        Ok(output::line(&format!(
+            "{head}\n{}",
+            table(control, now.as_ref())
+        ))?)
     }
 }
 

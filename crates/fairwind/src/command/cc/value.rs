@@ -1,6 +1,6 @@
 //! `name=value` on the command line, the value in the units that people write.
 
-use fairwind_cc::native::Control;
+use fairwind_cc::native::{Control, Parameters};
 use fairwind_scenario::units_text;
 
 use crate::failure::Failure;
@@ -13,6 +13,19 @@ pub(crate) fn assignment(text: &str) -> Result<(String, String), String> {
         }
         _ => Err("write NAME=VALUE, as tau=50ms".to_owned()),
     }
+}
+
+/// The control's parameters, with these values in the place of their defaults.
+pub(crate) fn assigned(
+    control: &'static Control,
+    values: &[(String, String)],
+) -> Result<Parameters, Failure> {
+    let mut parameters = control.default_parameters();
+    for (name, text) in values {
+        let value = number(control, name, text)?;
+        parameters.set(name, value).map_err(Failure::input)?;
+    }
+    Ok(parameters)
 }
 
 /// The value in the parameter's own unit. Whether the control has the parameter, and the value is in range,

@@ -82,8 +82,7 @@ impl Generate {
         let clock = Clock::new(Some(until), 1.0);
         let local = self.state.open(clock)?;
         let path = local.path_to(name, &self.host)?;
-        let answer = local.fill(&path, self.hop.as_deref(), samples);
-        let answer = answer?;
+        let answer = local.fill(&path, self.hop.as_deref(), samples)?;
         output::line(&summary(&answer))?;
         tell_if_no_host_leads_to(&path, self.state.folder());
         Ok(())

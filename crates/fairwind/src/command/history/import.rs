@@ -61,8 +61,7 @@ impl Import {
         let recording = read(file, &options).map_err(Failure::no_input(&self.file))?;
         let local = self.state.open(Clock::System)?;
         let path = local.path_to(&self.path, &self.host)?;
-        let answer = local.fill(&path, self.hop.as_deref(), recording.samples);
-        let answer = answer?;
+        let answer = local.fill(&path, self.hop.as_deref(), recording.samples)?;
         let mut text = summary(&answer);
         if recording.resets > 0 {
             let resets = recording.resets;

@@ -128,12 +128,7 @@ impl Exec {
                 all.collect::<Vec<_>>().join(", ")
             ))
         })?;
-        let mut parameters = own.default_parameters();
-        for (parameter, text) in &self.parameter {
-            let value = value::number(own, parameter, text)?;
-            parameters.set(parameter, value).map_err(Failure::input)?;
-        }
-        Ok(Some(Control::Own(parameters)))
+        Ok(Some(Control::Own(value::assigned(own, &self.parameter)?)))
     }
 }
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fairwind_scenario::Diagnostic;
-use fairwind_scenario::diagnostic::{Sources, Span};
-use fairwind_scenario::file::decode::{self, Fields, Findings};
-use fairwind_scenario::file::value::{self, Node, Table, Value};
+use fairwind_scenario::diagnostic::Span;
+use fairwind_scenario::file::decode::{self, Fields, Findings, each};
+use fairwind_scenario::file::value::{Node, Table, Value};
 use fairwind_trace::filter::{Filter, Network};
 use fairwind_trace::instrument::Instrument;
 use fairwind_trace::kernel::Options;
@@ -51,13 +51,7 @@ pub(crate) fn load(file: &Path) -> Result<Config, Failure> {
 }
 
 fn read(name: &str, text: &str) -> Result<Config, Diagnostic> {
-    let mut findings = Findings::new(Sources::new(name, text));
-    let table = match value::parse_document(text) {
-        Ok(table) => table,
-        Err(finding) => return Err(Diagnostic::new(&findings.sources, &[finding])),
-    };
-    let config = top(&table, &mut findings);
-    findings.result(config)
+    decode::document(text, name, |table, findings| top(&table, findings))
 }
 
 fn top(table: &Table, findings: &mut Findings) -> Option<Config> {
@@ -66,7 +60,7 @@ fn top(table: &Table, findings: &mut Findings) -> Option<Config> {
     let out = fields.required("out", "\"/var/lib/fairwind\"", decode::text);
     let every_ack = fields.or_default("every_ack", decode::boolean);
     let interval = fields.optional("interval", interval);
-    let variables = list("[\"CurCwnd\", \"SmoothedRTT\"]", instrument);
+    let variables = each("[\"CurCwnd\", \"SmoothedRTT\"]", instrument);
     let config = Config {
         out: PathBuf::from(out),
         interval: interval.or((!every_ack).then_some(DEFAULT_INTERVAL)),
@@ -85,11 +79,11 @@ fn top(table: &Table, findings: &mut Findings) -> Option<Config> {
 fn filter(node: &Node, findings: &mut Findings) -> Option<Filter> {
     let mut fields = Fields::of("match", node, findings, "[match]")?;
     let port = decode::whole::<u16>(1, u16::MAX);
-    let hosts = list("[\"10.0.0.0/8\"]", network);
-    let ports = list("[20, 21]", port);
-    let programs = list("[\"proftpd\"]", decode::text);
-    let namespaces = list("[\"/proc/1/ns/net\"]", inode(namespace));
-    let cgroups = list("[\"/sys/fs/cgroup/ftp.slice\"]", inode(cgroup));
+    let hosts = each("[\"10.0.0.0/8\"]", network);
+    let ports = each("[20, 21]", port);
+    let programs = each("[\"proftpd\"]", decode::text);
+    let namespaces = each("[\"/proc/1/ns/net\"]", inode(namespace));
+    let cgroups = each("[\"/sys/fs/cgroup/ftp.slice\"]", inode(cgroup));
     let filter = Filter {
         hosts: fields.or_default("hosts", hosts),
         ports: fields.or_default("ports", ports),
@@ -117,18 +111,6 @@ fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
         when_full: fields.get_or("when_full", default.when_full, when_full),
     };
     fields.finish(limits)
-}
-
-/// The valid values of a list; the others are reported.
-fn list<T>(
-    example: &str,
-    read: impl Fn(&Node, &mut Findings) -> Option<T>,
-) -> impl Fn(&Node, &mut Findings) -> Option<Vec<T>> {
-    move |node, findings| {
-        let nodes = decode::list(node, findings, example)?;
-        let values = nodes.iter().filter_map(|node| read(node, findings));
-        Some(values.collect())
-    }
 }
 
 fn interval(node: &Node, findings: &mut Findings) -> Option<Duration> {
@@ -191,6 +173,8 @@ fn inode<T: TryFrom<i64>>(
 
 #[cfg(test)]
 mod tests {
+    use fairwind_scenario::diagnostic::Sources;
+    use fairwind_scenario::file::value::parse_document;
     use fairwind_testing::page::{check_sections, keys};
 
     use super::*;
@@ -295,7 +279,7 @@ mod tests {
     fn the_schema_has_the_fields_of_the_reader() {
         let schema = schema();
         let mut findings = Findings::new(Sources::new("t", ""));
-        let table = value::parse_document("out = \"t\"\n[match]\n[limits]").unwrap();
+        let table = parse_document("out = \"t\"\n[match]\n[limits]").unwrap();
         top(&table, &mut findings);
         let properties = &schema["properties"];
         for (what, described) in [

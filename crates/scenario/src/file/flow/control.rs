@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::parameters;
 use crate::diagnostic::{Located, did_you_mean, nearest, some};
 use crate::file::decode::{self, Fields, Findings};
-use crate::file::forms::ParameterValue;
+use crate::file::schema::ParameterValue;
 use crate::file::value::Node;
 
 /// Congestion controls in the sources of Linux 6.x that are not in `cc/`, by their names there.

@@ -141,12 +141,7 @@ fn codel(fields: &mut Fields<'_, '_>) -> Aqm {
 
 fn priority(fields: &mut Fields<'_, '_>) -> Scheduler {
     let example = "[\"voice\", \"video\"]";
-    let order = |node: &Node, findings: &mut Findings| {
-        let names = decode::list(node, findings, example)?.iter();
-        let names = names.filter_map(|name| decode::name(name, findings));
-        Some(names.collect())
-    };
-    let order = fields.required("order", example, order);
+    let order = fields.required("order", example, decode::each(example, decode::name));
     Scheduler::Priority { order }
 }
 
