@@ -130,7 +130,16 @@ fn a_name_that_is_no_plan_gets_the_nearest() {
 fn every_plan_of_the_repository_is_valid_and_names_all_its_experiments() {
     let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
     let names = names(&experiments).unwrap();
-    assert_eq!(names, ["dccs", "drsftp", "validation", "web100-dummynet"]);
+    assert_eq!(
+        names,
+        [
+            "dccs",
+            "demonstration",
+            "drsftp",
+            "validation",
+            "web100-dummynet"
+        ]
+    );
     for name in names {
         let plan = Plan::read(&experiments, &name).unwrap_or_else(|error| panic!("{error}"));
         let mut parameters = plan.study.parameters.iter();
