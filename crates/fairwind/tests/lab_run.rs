@@ -212,7 +212,6 @@ fn a_flow_changes_its_control_and_ours_are_gone_afterwards() {
     let Some(bench) = Bench::new(&format!("{text}{flows}")) else {
         return;
     };
-    let before = controls();
     let result = bench.result(&[]);
     let names = |flow: usize| {
         let names = result["flows"][flow]["kernel_controls"].as_array().unwrap();
@@ -223,7 +222,10 @@ fn a_flow_changes_its_control_and_ours_are_gone_afterwards() {
     assert!(names(0)[1].starts_with("fw_sfsack_"), "{:?}", names(0));
     assert!(names(1)[0].starts_with("fw_sfsack_"), "{:?}", names(1));
     assert_ne!(names(0)[1], names(1)[0], "other parameters, another copy");
-    assert!(eventually(|| controls() == before), "{:?}", controls());
+    // Others on this machine may load controls meanwhile.
+    let ours = [&names(0)[1], &names(1)[0]];
+    let are_gone = || ours.iter().all(|name| !controls().contains(*name));
+    assert!(eventually(are_gone), "{ours:?} of {:?}", controls());
 }
 
 #[test]
