@@ -3,8 +3,10 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
+use fairwind_testing::copy_program;
 use tempfile::TempDir;
 
 /// `nobody`.
@@ -19,11 +21,8 @@ impl Everybody {
     pub(crate) fn new() -> Everybody {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-        fs::copy(
-            env!("CARGO_BIN_EXE_fairwind"),
-            folder.path().join("fairwind"),
-        )
-        .unwrap();
+        let program = Path::new(env!("CARGO_BIN_EXE_fairwind"));
+        copy_program(program, &folder.path().join("fairwind"));
         Everybody { folder }
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fairwind_cc::{kernel, native};
 use fairwind_ftp::server::hash_password;
-use fairwind_testing::{eventually, permitted, root, wait_until};
+use fairwind_testing::{copy_program, eventually, permitted, root, wait_until};
 use landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -303,7 +303,7 @@ fn without_root_the_server_stays_who_it_is() {
     let dir = served(&folder, OWNER);
     // Other users may have no access to the folder in which it was built.
     let program = folder.path().join("fairwind");
-    fs::copy(env!("CARGO_BIN_EXE_fairwind"), &program).unwrap();
+    copy_program(Path::new(env!("CARGO_BIN_EXE_fairwind")), &program);
     let log = dir.join("log");
     let start = |options: &[&str]| {
         let mut command = Command::new(&program);

@@ -1,12 +1,12 @@
 //! Which packages `scripts/setup` requests, given simulated answers of apt and a simulated user. That
 //! these packages suffice is checked by `scripts/fresh` on real systems.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use fairwind_testing::or_skip;
+use fairwind_testing::{copy_program, or_skip};
 use tempfile::TempDir;
 
 /// The real programs of this machine that the simulated system has.
@@ -92,12 +92,10 @@ impl System {
 
     fn program(&self, name: &str, script: &str) {
         let path = self.path(&format!("bin/{name}"));
-        fs::write(
-            &path,
-            format!("#!{}\n{script}\n", self.path("bin/bash").display()),
-        )
-        .unwrap();
-        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+        let text = self.path("script");
+        let shell = self.path("bin/bash");
+        fs::write(&text, format!("#!{}\n{script}\n", shell.display())).unwrap();
+        copy_program(&text, &path);
     }
 
     fn is_user(&self, number: u32) {
