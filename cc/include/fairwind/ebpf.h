@@ -54,6 +54,11 @@ CC_INLINE bool cc_is_cwnd_limited(const struct tcp_sock *tp)
 	return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
 }
 
+CC_INLINE u32 cc_tsval(const struct tcp_sock *tp)
+{
+	return tp->rx_opt.rcv_tsval;
+}
+
 CC_INLINE u32 tcp_min_rtt(const struct tcp_sock *tp)
 {
 	return tp->rtt_min.s[0].v;

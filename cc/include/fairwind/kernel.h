@@ -148,6 +148,10 @@ struct tcp_rack {
 	u32 rtt_us;
 };
 
+struct tcp_options_received {
+	u32 rcv_tsval;
+};
+
 struct tcp_sock {
 	u32 snd_cwnd;
 	u32 snd_ssthresh;
@@ -162,6 +166,7 @@ struct tcp_sock {
 	u32 rttvar_us;
 	struct minmax rtt_min;
 	struct tcp_rack rack;
+	struct tcp_options_received rx_opt;
 	struct {
 		u32 rtt_us;
 	} rcv_rtt_est;

@@ -60,6 +60,7 @@ struct tcp_sock {
 	CC_READ_ONLY u32 snd_wnd; /* the receiver's window, bytes */
 	CC_READ_ONLY u32 lsndtime; /* jiffies of the latest data packet sent */
 	CC_READ_ONLY u32 is_cwnd_limited; /* 0 or 1 */
+	CC_READ_ONLY u32 rcv_tsval; /* ms by the peer's clock; 0: none */
 	CC_READ_ONLY u64 bytes_acked;
 	CC_READ_ONLY u64 tcp_mstamp; /* us */
 	CC_READ_ONLY u64 first_tx_mstamp; /* us */
@@ -164,6 +165,11 @@ static inline u8 cc_ca_state(const struct sock *sk)
 static inline bool cc_is_cwnd_limited(const struct tcp_sock *tp)
 {
 	return tp->is_cwnd_limited;
+}
+
+static inline u32 cc_tsval(const struct tcp_sock *tp)
+{
+	return tp->rcv_tsval;
 }
 
 static inline u32 tcp_min_rtt(const struct tcp_sock *tp)

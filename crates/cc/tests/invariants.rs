@@ -12,6 +12,7 @@ enum Operation {
     /// An ACK of new packets, `after_us` after the previous event.
     Ack {
         packets: u32,
+        losses: u16,
         rtt_us: i32,
         after_us: u32,
         limited: bool,
@@ -43,12 +44,14 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let operation = prop_oneof![
         20 => (
             prop_oneof![0..4u32, 0..100_000u32],
+            prop_oneof![9 => Just(0), 1 => any::<u16>()],
             prop_oneof![-1..200_000i32, -1..i32::MAX],
             microseconds.clone(),
             any::<bool>(),
         )
-            .prop_map(|(packets, rtt_us, after_us, limited)| Operation::Ack {
+            .prop_map(|(packets, losses, rtt_us, after_us, limited)| Operation::Ack {
                 packets,
+                losses,
                 rtt_us,
                 after_us,
                 limited,
@@ -90,12 +93,41 @@ struct Connection {
 }
 
 impl Connection {
-    fn open(control: &'static Control, parameters: &Parameters, us: u64) -> Connection {
-        let sk = TcpSock::default();
+    fn open(
+        control: &'static Control,
+        parameters: &Parameters,
+        sk: TcpSock,
+        us: u64,
+    ) -> Connection {
         let mut connection = Connection { control, sk, us };
         connection.pass(0);
-        control.init(&mut connection.sk, parameters);
+        control.assign(&mut connection.sk, parameters);
+        connection.answer_syn(parameters);
+        control.initialize(&mut connection.sk);
         connection
+    }
+
+    /// The SYN's acknowledgement comes before the hook `init`.
+    fn answer_syn(&mut self, parameters: &Parameters) {
+        let sample = AckSample {
+            pkts_acked: 1,
+            rtt_us: 20_000,
+            in_flight: 0,
+        };
+        self.sk.delivered = 1;
+        self.control.pkts_acked(&mut self.sk, &sample);
+        let rate = RateSample {
+            prior_mstamp: self.us,
+            delivered: 1,
+            interval_us: 20_000,
+            rtt_us: 20_000,
+            acked_sacked: 1,
+            prior_in_flight: 1,
+            ..RateSample::default()
+        };
+        self.control.cong_control(&mut self.sk, 0, 0, &rate);
+        assert_eq!(&self.sk.parameters, parameters.values());
+        self.sk.snd_cwnd = 10;
     }
 
     fn after(
@@ -103,7 +135,7 @@ impl Connection {
         parameters: &Parameters,
         operations: &[Operation],
     ) -> TcpSock {
-        let mut connection = Connection::open(control, parameters, 1_000_000);
+        let mut connection = Connection::open(control, parameters, TcpSock::default(), 1_000_000);
         for operation in operations {
             connection.apply(operation);
         }
@@ -130,12 +162,20 @@ impl Connection {
         self.sk.icsk_ca_state = state;
     }
 
-    fn ack(&mut self, packets: u32, rtt_us: i32) {
+    fn ack(&mut self, packets: u32, losses: u16, rtt_us: i32) {
         let sample = AckSample {
             pkts_acked: packets,
             rtt_us,
             in_flight: self.sk.snd_cwnd,
         };
+        let prior_delivered = self.sk.delivered.saturating_sub(self.sk.snd_cwnd);
+        self.sk.delivered = self.sk.delivered.wrapping_add(packets);
+        self.sk.lost = self.sk.lost.wrapping_add(losses.into());
+        self.sk.rcv_tsval = (self.us / 1000) as u32;
+        if rtt_us > 0 {
+            self.sk.srtt_us = (rtt_us as u32).saturating_mul(8);
+            self.sk.rtt_min_us = self.sk.rtt_min_us.min(rtt_us as u32);
+        }
         self.sk.snd_una = self.sk.snd_una.wrapping_add(packets.wrapping_mul(1448));
         self.sk.snd_nxt = self
             .sk
@@ -144,8 +184,13 @@ impl Connection {
         self.control.pkts_acked(&mut self.sk, &sample);
         if self.control.has_cong_control() {
             let rate = RateSample {
-                delivered: packets as i32,
+                prior_mstamp: self.us.saturating_sub(rtt_us.max(0) as u64),
+                prior_delivered,
+                delivered: self.sk.delivered.wrapping_sub(prior_delivered) as i32,
+                interval_us: i64::from(rtt_us),
+                losses: losses.into(),
                 acked_sacked: packets,
+                prior_in_flight: self.sk.snd_cwnd.min(100_000),
                 rtt_us: i64::from(rtt_us),
                 ..RateSample::default()
             };
@@ -159,13 +204,14 @@ impl Connection {
         match *operation {
             Operation::Ack {
                 packets,
+                losses,
                 rtt_us,
                 after_us,
                 limited,
             } => {
                 self.pass(after_us);
                 self.sk.is_cwnd_limited = limited.into();
-                self.ack(packets, rtt_us);
+                self.ack(packets, losses, rtt_us);
             }
             Operation::Disorder if self.sk.icsk_ca_state == ca_state::OPEN => {
                 self.set_state(ca_state::DISORDER);
@@ -229,9 +275,8 @@ proptest! {
     ) {
         for control in all() {
             let sk = TcpSock { hz, ..TcpSock::default() };
-            let mut connection = Connection { control, sk, us: start_us };
-            connection.pass(0);
-            control.init(&mut connection.sk, &control.default_parameters());
+            let mut connection =
+                Connection::open(control, &control.default_parameters(), sk, start_us);
             for (index, operation) in operations.iter().enumerate() {
                 connection.apply(operation);
                 let sk = &connection.sk;
@@ -255,7 +300,9 @@ proptest! {
     fn no_parameters_close_the_window(operations in operations(), places in places()) {
         for control in all() {
             let name = control.name();
-            let mut connection = Connection::open(control, &parameters(control, &places), 1_000_000);
+            let parameters = parameters(control, &places);
+            let mut connection =
+                Connection::open(control, &parameters, TcpSock::default(), 1_000_000);
             for (index, operation) in operations.iter().enumerate() {
                 connection.apply(operation);
                 let sk = &mut connection.sk;
@@ -289,7 +336,7 @@ proptest! {
             sk.snd_ssthresh = 2;
             let mut connection = Connection { control, sk, us: 1_000_000 };
             connection.pass(10_000);
-            connection.ack(packets, rtt_us);
+            connection.ack(packets, 0, rtt_us);
             prop_assert!(connection.sk.snd_cwnd >= cwnd.min(100_000), "{}", control.name());
         }
     }

@@ -21,13 +21,25 @@ impl Control {
         Parameters::with_values(self, values)
     }
 
-    /// Attaches the control to a connection: clears the control's state, sets the parameters and calls the
-    /// hook `init`. Must precede all other hooks.
-    pub fn init(&self, sk: &mut TcpSock, parameters: &Parameters) {
+    /// Attaches the control to a connection that is not established yet: clears the control's state and
+    /// sets the parameters (`tcp_assign_congestion_control`). As in the kernel, hooks for the
+    /// acknowledgement of the SYN come before [`initialize`](Control::initialize).
+    pub fn assign(&self, sk: &mut TcpSock, parameters: &Parameters) {
         debug_assert_eq!(self, parameters.control);
         sk.icsk_ca_priv = Default::default();
         sk.parameters = parameters.values;
+    }
+
+    /// Calls the hook `init`: the connection is established (`tcp_init_congestion_control`).
+    pub fn initialize(&self, sk: &mut TcpSock) {
         self.call_init(sk);
+    }
+
+    /// Attaches the control to an established connection: [`assign`](Control::assign) and
+    /// [`initialize`](Control::initialize).
+    pub fn init(&self, sk: &mut TcpSock, parameters: &Parameters) {
+        self.assign(sk, parameters);
+        self.initialize(sk);
     }
 }
 

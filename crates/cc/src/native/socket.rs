@@ -139,6 +139,8 @@ pub struct TcpSock {
     pub lsndtime: u32,
     /// 1 if the congestion window limited sending in the latest window, else 0.
     pub is_cwnd_limited: u32,
+    /// The peer's clock in its latest timestamp option (`rx_opt.rcv_tsval`), milliseconds; 0: none.
+    pub rcv_tsval: u32,
     /// Payload acknowledged since the start, bytes.
     pub bytes_acked: u64,
     /// The clock at the latest packet received or sent, microseconds.
@@ -195,6 +197,7 @@ impl Default for TcpSock {
             snd_wnd: 0,
             lsndtime: 0,
             is_cwnd_limited: 0,
+            rcv_tsval: 0,
             bytes_acked: 0,
             tcp_mstamp: 0,
             first_tx_mstamp: 0,

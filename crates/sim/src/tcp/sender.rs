@@ -70,8 +70,6 @@ pub struct Sender {
     syn_retries: u8,
     generation: u16,
     connection: u32,
-    /// The time stamp to echo (`ts_recent`).
-    ts_recent: u32,
     /// The time stamp that the latest acknowledgement echoed (`rcv_tsecr`).
     ts_ecr: u32,
     clock: Clock,
@@ -111,7 +109,6 @@ impl Sender {
             syn_retries: 0,
             generation,
             connection,
-            ts_recent: 0,
             ts_ecr: 0,
             clock: Clock::new(hz),
             timer: RetransmitTimer::new(),

@@ -46,11 +46,10 @@ impl Counters {
         self.statistics
     }
 
-    /// A segment is sent, for the first time or again. Returns how many have been.
+    /// A segment is sent, for the first time or again.
     #[inline]
-    pub(super) fn count_segment(&mut self) -> u64 {
+    pub(super) fn count_segment(&mut self) {
         self.statistics.segments_sent += 1;
-        self.statistics.segments_sent
     }
 
     /// That segment is a retransmission.

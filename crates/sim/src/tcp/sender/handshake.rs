@@ -1,5 +1,6 @@
 //! Opening the connection.
 
+use fairwind_cc::native::RateSample;
 use fairwind_path::units::Time;
 
 use super::Sender;
@@ -43,24 +44,44 @@ impl Sender {
             return;
         }
         self.established = true;
-        self.ts_recent = packet.ts_val;
+        self.tp.rcv_tsval = packet.ts_val;
         self.sequence.open_window(&mut self.tp, packet.window);
         self.timer.clear();
         let rtt_us = self.syn_rtt_us(packet.ts_ecr);
         self.rtt.update_min(&mut self.tp, rtt_us);
         let jiffies = self.clock.jiffies();
         self.rtt.update(&mut self.tp, jiffies, rtt_us, 0, 0);
-        if self.syn_retries > 1 {
-            self.tp.snd_cwnd = 1;
-        }
         self.tp.mss_cache = half_window_mss(self.tp.mss_cache, packet.window);
         // The SYN counts as delivered.
         self.tp.delivered = 1;
         self.tp.delivered_mstamp = self.tp.tcp_mstamp;
-        self.tp.snd_cwnd_stamp = self.tp.jiffies;
-        pacing::update_rate(&mut self.tp);
+        self.begin_control(rtt_us);
         self.transmit_new(out);
         self.timer.start(&self.clock);
+    }
+
+    /// Hands the window over to the congestion control.
+    fn begin_control(&mut self, rtt_us: u64) {
+        let cwnd = if self.syn_retries > 1 {
+            1
+        } else {
+            self.stack.initial_cwnd()
+        };
+        let rate = RateSample {
+            prior_mstamp: self.tp.first_tx_mstamp,
+            delivered: 1,
+            interval_us: rtt_us as i64,
+            rcv_interval_us: u32::try_from(rtt_us).unwrap_or(u32::MAX),
+            rtt_us: rtt_us as i64,
+            acked_sacked: 1,
+            prior_in_flight: 1,
+            is_retrans: self.syn_retries > 0,
+            ..RateSample::default()
+        };
+        self.window.establish(&mut self.tp, cwnd, &rate);
+        if !self.window.has_cong_control() {
+            pacing::update_rate(&mut self.tp);
+        }
     }
 
     /// Exact to the microsecond if only one SYN was sent; otherwise the echoed time stamp tells

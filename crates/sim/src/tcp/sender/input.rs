@@ -91,7 +91,7 @@ impl Sender {
     #[inline]
     fn advance(&mut self, packet: &Packet, effects: &mut Effects) {
         let ack = packet.seq;
-        self.ts_recent = packet.ts_val;
+        self.tp.rcv_tsval = packet.ts_val;
         self.ts_ecr = packet.ts_ecr;
         let tp = &mut self.tp;
         if self.sequence.update_window(tp, ack, packet.window) {

@@ -3,7 +3,7 @@
 //!
 //! | Linux 6.x | here |
 //! |---|---|
-//! | `tcp_write_xmit` sends bursts of up to 64 KiB | one segment per packet, the last of a burst with PSH |
+//! | `tcp_write_xmit` sends bursts of up to 64 KiB | one segment per packet, the last of a burst with PSH; a paced burst leaves at once |
 //! | Nagle's algorithm delays small segments | bulk senders set `TCP_NODELAY` |
 
 use fairwind_cc::native::ca_state;
@@ -47,17 +47,58 @@ impl Sender {
             if sent == quota || self.pacer.holds(&self.tp) {
                 break;
             }
-            let unsent = end - self.sequence.nxt();
-            let len = unsent.min(u64::from(self.tp.mss_cache));
-            if !self.sequence.fits_window(len) {
+            let most = self.burst(quota - sent);
+            let burst = self.transmit_burst(most, end, out);
+            if burst == 0 {
                 limit = Limit::Receiver;
                 break;
             }
-            self.transmit_segment(len as u32, out);
-            sent += 1;
+            sent += burst;
         }
         self.push_bursts(&mut out[first..]);
         self.account_for(sent, end, limit);
+        sent
+    }
+
+    /// How many of `wanted` segments leave at once: if they are paced, what the host would leave to
+    /// the device to segment, and at most half of the window (`tcp_cwnd_test`).
+    #[inline]
+    fn burst(&mut self, wanted: u32) -> u32 {
+        if !self.pacer.is_on(&self.tp) {
+            return wanted;
+        }
+        if !self.stack.offloads_segmentation() {
+            return 1;
+        }
+        let wanted = wanted.min((self.tp.snd_cwnd / 2).max(1));
+        self.window.burst_segments(&mut self.tp, wanted)
+    }
+
+    /// Sends up to `most` of the segments before `end`, as the receiver's window allows, as one
+    /// burst: with one departure time, and the next burst spaced from all of it. Returns how many.
+    #[inline]
+    fn transmit_burst(&mut self, most: u32, end: u64, out: &mut Vec<Packet>) -> u32 {
+        let begin = self.sequence.nxt();
+        let mut tx_us = None;
+        let mut sent = 0;
+        while sent < most && self.sequence.nxt() < end {
+            let unsent = end - self.sequence.nxt();
+            let len = unsent.min(u64::from(self.tp.mss_cache));
+            if !self.sequence.fits_window(len) {
+                break;
+            }
+            let tx_us = *tx_us.get_or_insert_with(|| {
+                self.window.on_transmit(&mut self.tp);
+                self.pacer.depart(&self.tp)
+            });
+            self.transmit_segment(len as u32, tx_us, out);
+            sent += 1;
+        }
+        if sent > 0 {
+            let bytes = self.sequence.nxt() - begin;
+            let segments_sent = self.counters.statistics().segments_sent;
+            self.pacer.space(&self.tp, bytes, segments_sent);
+        }
         sent
     }
 
@@ -92,8 +133,8 @@ impl Sender {
         if !self.stack.offloads_segmentation() || sent.len() < 2 {
             return;
         }
-        let most = self.window.burst_segments(&mut self.tp, sent.len());
-        for burst in sent.chunks_mut(most) {
+        let most = self.window.burst_segments(&mut self.tp, sent.len() as u32);
+        for burst in sent.chunks_mut(most as usize) {
             if let [_, .., last] = burst {
                 last.push = true;
             }
@@ -101,15 +142,12 @@ impl Sender {
     }
 
     #[inline]
-    fn transmit_segment(&mut self, len: u32, out: &mut Vec<Packet>) {
-        self.window.on_transmit(&mut self.tp);
-        let tx_us = self.pacer.depart(&self.tp);
+    fn transmit_segment(&mut self, len: u32, tx_us: u64, out: &mut Vec<Packet>) {
         let seq = self.sequence.nxt();
         self.queue.push(&mut self.tp, seq, len, tx_us);
         out.push(self.packet(seq, len));
         self.sequence.on_sent(&mut self.tp, len);
-        let segments_sent = self.counters.count_segment();
-        self.pacer.space(&self.tp, len, segments_sent);
+        self.counters.count_segment();
     }
 
     /// Retransmits segments marked lost (`tcp_xmit_retransmit_queue`).
@@ -150,9 +188,10 @@ impl Sender {
         let nxt = self.sequence.nxt();
         let (seq, len) = self.queue.resend(&mut self.tp, number, tx_us, nxt);
         out.push(self.packet(seq, len));
-        let segments_sent = self.counters.count_segment();
+        self.counters.count_segment();
         self.counters.count_retransmission();
-        self.pacer.space(&self.tp, len, segments_sent);
+        let segments_sent = self.counters.statistics().segments_sent;
+        self.pacer.space(&self.tp, u64::from(len), segments_sent);
     }
 
     /// The retransmission timer has expired (`tcp_write_timer_handler`).
@@ -270,7 +309,7 @@ impl Sender {
             seq,
             len,
             ts_val: self.pacer.timestamp_ms(&self.tp),
-            ts_ecr: self.ts_recent,
+            ts_ecr: self.tp.rcv_tsval,
             size: (len + HEADER) as u16,
             ..Packet::new(Kind::Data, self.connection, self.generation)
         }

@@ -18,7 +18,7 @@ pub(super) struct Pacer {
     always: bool,
     /// When the next segment is released (`tcp_wstamp_ns`).
     next_ns: u64,
-    /// How late the latest segment was sent.
+    /// How late the latest burst was sent.
     credit_ns: u64,
     /// When the held segment is released; `NEVER` if none is.
     due: Time,
@@ -51,8 +51,9 @@ impl Pacer {
         released
     }
 
+    /// Whether segments are spaced.
     #[inline]
-    fn is_on(&self, tp: &TcpSock) -> bool {
+    pub(super) fn is_on(&self, tp: &TcpSock) -> bool {
         self.always || tp.sk_pacing_status != PACING_NONE
     }
 
@@ -84,16 +85,16 @@ impl Pacer {
         (self.next_ns.max(tp.now_ns) / 1_000_000) as u32
     }
 
-    /// Spaces the next segment from the one of `len` bytes that has just been sent, the
-    /// `segments_sent`th of the connection (`tcp_update_skb_after_send`).
+    /// Spaces the next burst from that of `bytes` bytes that has just been sent, the connection's
+    /// `segments_sent`th segment with it (`tcp_update_skb_after_send`).
     #[inline]
-    pub(super) fn space(&mut self, tp: &TcpSock, len: u32, segments_sent: u64) {
+    pub(super) fn space(&mut self, tp: &TcpSock, bytes: u64, segments_sent: u64) {
         let rate = tp.sk_pacing_rate;
         if !self.is_on(tp) || rate == u64::MAX || rate == 0 || segments_sent < UNPACED_SEGMENTS {
             return;
         }
-        let spacing_ns = u64::from(len) * 1_000_000_000 / rate;
-        // After a late segment the next one may catch up by half its spacing.
+        let spacing_ns = bytes * 1_000_000_000 / rate;
+        // After a late burst the next one may catch up by half its spacing.
         self.next_ns += spacing_ns - self.credit_ns.min(spacing_ns / 2);
     }
 }

@@ -24,20 +24,38 @@ const TSO_RTT_LOG: u32 = 9;
 pub(super) struct CongestionWindow {
     control: &'static Control,
     stack: Stack,
+    is_initialized: bool,
     /// The threshold before the latest reduction, segments; 0 if it is not to be restored.
     prior_ssthresh: u32,
 }
 
 impl CongestionWindow {
-    /// The initial window, under the control of `parameters`.
+    /// The initial window, under the control of `parameters`, which is initialised with the
+    /// connection established.
     pub(super) fn new(tp: &mut TcpSock, stack: Stack, parameters: &Parameters) -> Self {
         tp.snd_cwnd = stack.initial_cwnd();
         let control = parameters.control();
-        control.init(tp, parameters);
+        control.assign(tp, parameters);
         CongestionWindow {
             control,
             stack,
+            is_initialized: false,
             prior_ssthresh: 0,
+        }
+    }
+
+    /// The SYN has been acknowledged: `tcp_ack` tells a control that has not been initialised yet,
+    /// and `tcp_init_transfer` sets the initial window and initialises the control.
+    pub(super) fn establish(&mut self, tp: &mut TcpSock, cwnd: u32, rate: &RateSample) {
+        self.on_acked(tp, 1, rate.rtt_us, rate.prior_delivered);
+        if self.has_cong_control() {
+            self.control(tp, 0, 0, rate);
+        }
+        tp.snd_cwnd = cwnd;
+        tp.snd_cwnd_stamp = tp.jiffies;
+        if !self.is_initialized {
+            self.control.initialize(tp);
+            self.is_initialized = true;
         }
     }
 
@@ -52,6 +70,7 @@ impl CongestionWindow {
         self.control = parameters.control();
         self.prior_ssthresh = 0;
         self.control.init(tp, parameters);
+        self.is_initialized = true;
     }
 
     /// Whether the control manages the window in all states by itself (`cong_control`).
@@ -119,7 +138,7 @@ impl CongestionWindow {
 
     /// The largest burst, segments: about a millisecond at the pacing rate, more on short paths
     /// (`tcp_tso_autosize`). More than `wanted` is not needed.
-    pub(super) fn burst_segments(&self, tp: &mut TcpSock, wanted: usize) -> usize {
+    pub(super) fn burst_segments(&self, tp: &mut TcpSock, wanted: u32) -> u32 {
         let gso_max = u64::from(tp.sk_gso_max_size);
         let mut bytes = tp.sk_pacing_rate >> PACING_SHIFT;
         let nearness = tp.rtt_min_us >> TSO_RTT_LOG;
@@ -127,12 +146,12 @@ impl CongestionWindow {
             bytes = bytes.saturating_add(gso_max >> nearness);
         }
         let bytes = bytes.min(gso_max);
-        if bytes >= wanted as u64 * u64::from(tp.mss_cache) {
+        if bytes >= u64::from(wanted) * u64::from(tp.mss_cache) {
             // As usual, and a division is slow.
             return wanted;
         }
         let segments = (bytes / u64::from(tp.mss_cache)) as u32;
-        segments.max(self.control.min_tso_segs(tp)) as usize
+        segments.max(self.control.min_tso_segs(tp)).min(wanted)
     }
 }
 

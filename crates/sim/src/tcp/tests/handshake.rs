@@ -1,6 +1,7 @@
 //! Opening a connection.
 
 use super::script::*;
+use crate::scenario::Stack;
 
 #[test]
 fn a_syn_is_repeated_every_second_five_times_before_the_time_doubles() {
@@ -99,4 +100,16 @@ fn segments_are_at_most_half_of_a_small_window() {
     s.at(ms(100))
         .syn_ack(ms(0))
         .sends_bytes_of(&[(0, 1000), (1000, 1000)]);
+}
+
+#[test]
+fn a_control_of_its_own_window_sees_the_acknowledgement_of_the_syn_before_it_is_initialised() {
+    // tcp_rcv_synsent_state_process: tcp_ack comes before tcp_init_congestion_control. NOCC opens its
+    // window at both.
+    let mut s = Sending::new(&tcp("nocc", Stack::Linux));
+    s.open().sends_syn();
+    s.cwnd(10);
+    s.at(ms(100)).syn_ack(ms(0)).cwnd(100_000);
+    // Not paced: tcp_update_pacing_rate is for controls without cong_control.
+    assert_eq!(s.sender.tp().sk_pacing_rate, u64::MAX);
 }

@@ -29,27 +29,47 @@ fn it_is_1_2_times_that_from_half_the_threshold_on() {
 }
 
 #[test]
-fn the_first_ten_segments_leave_at_once_and_the_next_are_spaced() {
-    // At 200 ms the window is 12 and the rate 347,520 bytes/s: 4,166,666 ns per segment. Segment 10
-    // is late by more than that, so segment 11 follows after half that time.
+fn the_first_ten_segments_leave_at_once_and_the_next_are_spaced_in_bursts_of_two() {
+    // At 200 ms the window is 12 and the rate 347,520 bytes/s: less than two segments in 1/1024 s, so
+    // bursts have the minimum (tcp_min_tso_segs) and are 8,333,333 ns apart. The first is late by more
+    // than that, so the second follows after half that time.
     let mut s = Sending::established(&paced(), 100);
     s.write_without_end().sends(0..10);
-    s.at(ms(200)).ack(2).sends([10]);
-    s.at(Time::from_nanos(202_083_333)).sends([11]);
-    s.at(Time::from_nanos(206_249_999)).sends([12]);
-    s.at(Time::from_nanos(210_416_665)).sends([13]);
+    s.at(ms(200)).ack(2).sends([10, 11]);
+    s.at(Time::from_nanos(204_166_667)).sends([12, 13]);
     s.at(ms(220)).sends_nothing();
 }
 
 #[test]
 fn the_eleventh_segment_waits_for_the_tenth() {
-    // tcp_update_skb_after_send spaces from data_segs_out >= 10 on: 1448 bytes at 289,600 bytes/s
-    // are 5 ms after segment 9. (The rate would be 347,520 bytes/s with 12 in the window.)
+    // tcp_update_skb_after_send spaces from data_segs_out >= 10 on: the burst of segments 8 and 9 takes
+    // 10 ms at 289,600 bytes/s. (The rate would be 347,520 bytes/s with 12 in the window.)
     let mut s = Sending::established(&paced(), 100);
     s.sender.tp_mut().snd_cwnd = 12;
     s.write_without_end().sends(0..10);
-    s.at(ms(105)).sends([10]);
-    s.at(ms(110)).sends([11]);
+    s.at(ms(110)).sends([10, 11]);
+}
+
+#[test]
+fn a_burst_is_what_the_rate_sends_in_a_millisecond() {
+    // With a window of 512 the rate is 14,827,520 bytes/s, ten segments in 1/1024 s. They take
+    // 976,562 ns, and the first burst is late by more than that.
+    let mut s = Sending::established(&paced(), 100);
+    s.write_without_end().sends(0..10);
+    s.sender.tp_mut().snd_cwnd = 511;
+    s.at(ms(200)).ack(1).sends(10..20);
+    s.at(Time::from_nanos(200_488_281)).sends(20..30);
+    s.at(Time::from_nanos(201_464_843)).sends(30..40);
+    s.at(Time::from_nanos(202_000_000)).sends_nothing();
+}
+
+#[test]
+fn a_burst_is_at_most_half_of_the_window() {
+    // tcp_cwnd_test. On so short a path the host would leave 22 segments to the device at once.
+    let mut s = Sending::established(&paced(), 1);
+    s.write_without_end().sends(0..10);
+    s.at(ms(2)).ack(10).sends(10..20);
+    s.cwnd(20);
 }
 
 #[test]
