@@ -329,7 +329,7 @@ proptest! {
         packets in 1..1000u32,
         rtt_us in 1..10_000_000i32,
     ) {
-        for control in all() {
+        for control in all().iter().filter(|control| !control.has_cong_control()) {
             let mut sk = TcpSock { is_cwnd_limited: 1, ..TcpSock::default() };
             control.init(&mut sk, &control.default_parameters());
             sk.snd_cwnd = cwnd;
@@ -337,7 +337,7 @@ proptest! {
             let mut connection = Connection { control, sk, us: 1_000_000 };
             connection.pass(10_000);
             connection.ack(packets, 0, rtt_us);
-            prop_assert!(connection.sk.snd_cwnd >= cwnd.min(100_000), "{}", control.name());
+            prop_assert!(connection.sk.snd_cwnd >= cwnd, "{}", control.name());
         }
     }
 

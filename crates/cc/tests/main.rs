@@ -2,6 +2,7 @@
 
 mod common;
 mod cubic;
+mod fairwind;
 mod invariants;
 mod kernel;
 mod nocc;

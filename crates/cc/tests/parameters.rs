@@ -8,7 +8,7 @@ use fairwind_testing::page::{check_sections, table};
 fn controls_are_listed_by_name() {
     let names: Vec<_> = all().iter().map(|control| control.name()).collect();
     assert!(names.is_sorted());
-    for name in ["cubic", "nocc", "reno", "sfsack"] {
+    for name in ["cubic", "fairwind", "nocc", "reno", "sfsack"] {
         assert!(names.contains(&name), "{name}");
         assert_eq!(find(name).unwrap().name(), name);
     }

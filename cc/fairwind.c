@@ -1,0 +1,703 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Fairwind: takes what others leave of a path, and gives it back when they want it.
+ *
+ * A sender in the background must answer one question again and again: is the queue that it sees its
+ * own, or somebody else's? Its own it may make and empty as it likes; for somebody else's it must
+ * go. This control asks by an experiment. When it sees a queue it takes its window back to just
+ * below what the path carried, by one multiplication with the base delay over the delay, and
+ * looks at packets sent after that. If the queue is gone, it was the sender's own, or a burst that has
+ * passed. If not, somebody else fills the link, and the sender yields: to a quarter with every
+ * round trip, down to a small share of what it last had to itself.
+ *
+ * Signals
+ *	looks		The least round-trip time of a quarter of a round, of packets sent after the
+ *			latest change of the window only. The least passes over ACKs in pairs and the
+ *			sender's own bursts.
+ *	base delay	The least look so far. It has no expiry, which a standing queue of others would
+ *			use; a train (below) raises it when the route has changed.
+ *	queue		A look less the base delay. If time stamps say that the packets came no later
+ *			to the receiver than before, the queue is on the way back and not counted.
+ *	losses		They count if they come with a queue: if the share of packets lost is more than
+ *			three times as large while there is a queue as while there is none. Then the
+ *			queue at losses tells how large the buffer is. The path's own losses are ignored.
+ *	trains		A sender that has yielded for seconds without an empty look sends four to
+ *			sixteen packets at half the rate that it last had. If the last of them take no
+ *			longer than the first, nobody fills the link: after three such trains the delay
+ *			is the path's own, and the new base.
+ *
+ * Modes
+ *	RAMP		Towards what was free when a queue was last seen: twice a round below a quarter
+ *			of it, an eighth more a round above, up to fifteen sixteenths. At the start what
+ *			is free is the rate at which the first window's packets came out of the link.
+ *	CRUISE		Growth by the square root of the window a round, and by no more than the queue
+ *			tolerated. After some rounds without a queue, faster and faster.
+ *	CHECK		The queue has been cut; did it go?
+ *	YIELD		Somebody else is there. Two empty looks end it.
+ *	TRAIN		A train is on its way.
+ *
+ * A window below two packets is sent in pairs by the pacing rate (background.h). The law, its
+ * reasons and what it cannot see: docs/explanation/background-control.md.
+ *
+ * Parameters (unit, default):
+ *	delay		us, 100		queueing delay tolerated, besides packets
+ *	gain		1/1024, 96	growth a round, times the square root of the window
+ *	patience	1, 6		rounds without a queue before growth becomes faster
+ *	floor		1, 256		smallest share of the window last had to itself, as a divisor
+ *	belief		1/1024, 896	part of what was free that is believed free after others came
+ *	noise		1/1024, 48	largest noise of the delay that is tolerated, of the base delay
+ */
+#include <fairwind/background.h>
+
+#define FAIRWIND_PARAMETERS(P)                                                                 \
+	P(delay, "us", 100, 0, 100000, "queueing delay tolerated, besides packets")            \
+	P(gain, "1/1024", 96, 1, 10240, "growth a round, times the square root of the window") \
+	P(patience, "1", 6, 1, 60, "rounds without a queue before growth becomes faster")      \
+	P(floor, "1", 256, 1, 65536,                                                           \
+	  "smallest share of the window last had to itself, as a divisor")                     \
+	P(belief, "1/1024", 896, 1, 1024,                                                      \
+	  "part of what was free that is believed free after others came")                     \
+	P(noise, "1/1024", 48, 0, 1024,                                                        \
+	  "largest noise of the delay that is tolerated, of the base delay")
+CC_PARAMETERS(FAIRWIND_PARAMETERS);
+
+/* Looks in a round, and samples in a look unless the round ends. */
+#define LOOKS 4U
+#define SAMPLES 4U
+/* A cut goes below what the link carries by this share: it empties the queue in a round. */
+#define UNDERSHOOT 64U
+/* The ramp ends this share below what was free. */
+#define RAMP_GAP 16U
+/* A window grows by no more than this share a round. */
+#define GROWTH_MAX 8U
+/* Losses without a queue are borne up to this share, 1/65536: 6 %. */
+#define LOSS_BORNE 3932U
+/* Packets after which the share of losses is judged. */
+#define LOSS_EPOCH 100U
+/* A packet takes no longer than this on a link, us, as far as the tolerated delay goes: 9 Mbit/s. */
+#define PACKET_MAX_US 1300U
+/* Times between trains, us, and flat trains after which the base delay is believed. */
+#define TRAIN_GAP_US 2000000U
+#define TRAIN_GAP_MAX_US 32000000U
+#define TRAINS_FLAT 3U
+/* Trains are at most 1/400 of what was last had. */
+#define TRAIN_SHARE 400U
+/* Noise of the delay is at most this, us. */
+#define NOISE_MAX_US 20000U
+/* Counts of packets are halved here. */
+#define COUNT_MAX 20000U
+#define NONE (~0U)
+
+enum mode { RAMP, CRUISE, CHECK, YIELD, TRAIN };
+
+struct fairwind {
+	u32 window; /* 1/256 packets, as all windows here */
+	u32 own; /* the last that nobody disturbed */
+	u32 free; /* what was free when a queue was last seen; 0: unknown */
+	u32 base_us; /* NONE: unknown */
+	u32 look_us; /* least round-trip time of this look; NONE: none yet */
+	u32 look_start_us;
+	u32 after; /* only packets sent after so many had been delivered show the latest change */
+	u32 cut_queue_us; /* the queue that the latest cut answered */
+	u32 train_due_us;
+	u32 train_gap_us;
+	union {
+		struct { /* RAMP, CRUISE */
+			u32 window_before; /* one to two rounds ago */
+			u32 window_then; /* when this round began */
+			u32 round_start_us;
+		};
+		struct { /* TRAIN */
+			u32 first_sent_us;
+			u32 last_sent_us;
+			u32 head_us; /* least round-trip time of its first two packets */
+			u32 tail_us; /* and of the latest two */
+			u32 latest_us;
+			u32 train_lost; /* packets lost before it */
+		};
+	};
+	u32 reduce_after; /* losses before so many have been delivered have been answered */
+	u32 loss_queue_us; /* the queue at losses; 0: unknown */
+	u16 acked_queued, lost_queued; /* packets while there was a queue */
+	u16 acked_empty, lost_empty; /* while there was none */
+	u16 epoch_acked, epoch_lost;
+	u16 forward_ms,
+		forward_base_ms; /* one way, with an unknown constant: of this look, and least */
+	u16 noise_us; /* of the delay */
+	u16 packet_quarter_us; /* time of a packet on the link, 1/4 us; 0: unknown */
+	u8 mode;
+	u8 samples; /* of this look, or of this train */
+	u8 clean; /* looks without a queue in a row */
+	u8 patience; /* rounds */
+	u8 flat; /* trains in a row */
+	u8 train_packets;
+	u8 doubtful; /* see delay_sample */
+	bool is_starting; /* no queue has been seen, nor the ramp ended */
+	bool has_forward; /* forward_base_ms is known */
+	bool is_congested; /* losses come with queues */
+};
+CC_STATE_FITS(struct fairwind);
+
+/* a * b / c, c at least 1. */
+static inline u32 scale(u32 a, u32 b, u32 c)
+{
+	return (u32)((u64)a * b / max(c, 1U));
+}
+
+static inline u32 square_root(u32 x)
+{
+	u32 root = 0;
+
+	for (u32 bit = 1U << 15; bit; bit >>= 1) {
+		u32 more = root | bit;
+
+		if ((u64)more * more <= x)
+			root = more;
+	}
+	return root;
+}
+
+static inline u32 floor_window(struct sock *sk)
+{
+	const struct fairwind *ca = inet_csk_ca(sk);
+
+	return max(ca->own / max(param(sk, floor), 1U), 1U);
+}
+
+static inline void set_window(struct sock *sk, u32 window)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	ca->window = min(max(window, floor_window(sk)), 1U << 28);
+}
+
+/* Time of a packet at the rate of the own window: the smaller the flow, the longer. */
+static inline u32 own_packet_us(const struct fairwind *ca)
+{
+	return scale(ca->base_us, PACKET, max(ca->own, ca->window));
+}
+
+/* Time of a packet on the link, as far as the first window showed it. */
+static inline u32 packet_us(const struct fairwind *ca)
+{
+	u32 own = own_packet_us(ca);
+
+	return ca->packet_quarter_us ? min(ca->packet_quarter_us / 4U + 1, own) : own;
+}
+
+/*
+ * The queueing delay tolerated: a constant, a packet on the link, a packet of the own rate, and the
+ * noise of the path. The third makes small flows bear more than large ones, so that they come to
+ * equal shares. Where losses come with queues, the buffer is known, and it is a quarter of that.
+ */
+static inline u32 tolerated_us(struct sock *sk)
+{
+	const struct fairwind *ca = inet_csk_ca(sk);
+	u32 share = ca->base_us / 32;
+	u32 packet = min(packet_us(ca), PACKET_MAX_US);
+	u32 us = min(param(sk, delay), share) + packet;
+
+	us += min(own_packet_us(ca), min(1000U, share));
+	us += min((u32)ca->noise_us, scale(ca->base_us, param(sk, noise), 1024));
+	if (ca->loss_queue_us && ca->is_congested)
+		us = min(us, max(ca->loss_queue_us / 4, packet + 20));
+	return us;
+}
+
+/* From now on only packets sent from now on count. */
+static inline void look_anew(struct sock *sk)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	ca->after = tcp_sk(sk)->delivered;
+	ca->clean = 0;
+}
+
+static inline void begin_round(struct fairwind *ca, u32 now_us)
+{
+	ca->window_before = ca->window;
+	ca->window_then = ca->window;
+	ca->round_start_us = now_us;
+}
+
+/* Less is believed to be free. */
+static inline void doubt_free(struct sock *sk, u32 free)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	ca->free = max(scale(free, param(sk, belief), 1024), floor_window(sk));
+}
+
+static void yield_to_others(struct sock *sk, u32 divisor, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	set_window(sk, ca->window / divisor);
+	look_anew(sk);
+	ca->patience = param(sk, patience);
+	if (ca->mode != YIELD) {
+		ca->noise_us -= ca->noise_us / 4;
+		ca->mode = YIELD;
+		ca->train_due_us = now_us + ca->train_gap_us;
+	}
+}
+
+/* An empty look while cruising, of length us: the window grows. */
+static void grow(struct sock *sk, u32 us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 rounds = ca->clean / LOOKS;
+	/* Both are in 1/256 packets: the root of the window in packets, times 256. */
+	u32 step = scale(square_root(min(ca->window, 1U << 23) * PACKET), param(sk, gain), 1024);
+	u32 most = max(min(ca->own, ca->window) / GROWTH_MAX, PACKET / 16);
+
+	/* All of a group together add no more than the queue tolerated, as far as each can see to it. */
+	step = max(min(step, scale(ca->window, tolerated_us(sk), ca->base_us)), PACKET / 64);
+	if (ca->loss_queue_us && ca->is_congested) {
+		u32 room = scale(ca->own, ca->loss_queue_us, ca->base_us) / 4;
+
+		most = min(most, max(room, PACKET / 16));
+	}
+	if (rounds > ca->patience)
+		step = max(step, min(step << min((rounds - ca->patience) / 2, 16U), most));
+	set_window(sk, ca->window + max(scale(step, us, ca->base_us), 1U));
+}
+
+/*
+ * A queue is seen: the window of a round trip ago, which is what filled the link, is scaled to what
+ * the link carries of it.
+ */
+static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+	bool is_surprise = false;
+	u32 was;
+
+	if (ca->mode == RAMP)
+		was = ca->window < ca->free / 2 || !ca->free ? ca->window / 2 : ca->window / 5 * 4;
+	else
+		was = min(ca->window_before, ca->window);
+	was = max(was, 1U);
+	if (ca->mode != RAMP) {
+		/* More queue than the growth since can have made. */
+		u32 own = scale(ca->window - was, ca->base_us, was);
+
+		is_surprise = queue_us > tolerated + 2 * own;
+	}
+	if (ca->loss_queue_us)
+		ca->loss_queue_us = max(ca->loss_queue_us, queue_us);
+	ca->free = max(scale(was, ca->base_us, ca->base_us + queue_us), floor_window(sk));
+	ca->own = ca->is_starting ? ca->free : max(ca->free, ca->own - (ca->own >> 5));
+	ca->is_starting = false;
+	ca->cut_queue_us = queue_us;
+	look_anew(sk);
+	if (is_surprise) {
+		doubt_free(sk, ca->free);
+		set_window(sk, ca->free / 2);
+	} else {
+		set_window(sk, ca->free - ca->free / UNDERSHOOT);
+	}
+	ca->mode = CHECK;
+	begin_round(ca, now_us);
+}
+
+static void cruise(struct sock *sk, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	ca->mode = CRUISE;
+	ca->clean = 0;
+	begin_round(ca, now_us);
+}
+
+/* An empty look, of length us, on the way up. */
+static void ramp(struct sock *sk, u32 us, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 step = scale(ca->window, min(us, 2 * ca->base_us), ca->base_us);
+	u32 end = ca->free - ca->free / RAMP_GAP;
+
+	if (ca->free && ca->window >= ca->free / 4 && !ca->is_starting)
+		step /= GROWTH_MAX;
+	if (ca->free && ca->window + step >= end) {
+		set_window(sk, end);
+		ca->own = ca->is_starting ? ca->free : ca->own;
+		ca->is_starting = false;
+		cruise(sk, now_us);
+		return;
+	}
+	set_window(sk, ca->window + step);
+	if (ca->is_starting)
+		ca->own = max(ca->own, ca->window);
+}
+
+/* A look after a cut: is the queue gone? */
+static void check(struct sock *sk, u32 queue_us, u32 tolerated, u32 us, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	if (queue_us > max(tolerated, ca->cut_queue_us / 2)) {
+		doubt_free(sk, ca->free);
+		yield_to_others(sk, 2, now_us);
+		return;
+	}
+	if (ca->cut_queue_us > tolerated) {
+		u32 noise = ca->noise_us + (ca->cut_queue_us - tolerated + 1) / 2;
+
+		ca->noise_us = (u16)min(noise, NOISE_MAX_US);
+	}
+	begin_round(ca, now_us);
+	ca->mode = ca->window < ca->free - ca->free / 8 ? RAMP : CRUISE;
+	if (ca->mode == CRUISE)
+		grow(sk, us);
+}
+
+static void begin_train(struct sock *sk, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	look_anew(sk);
+	ca->mode = TRAIN;
+	ca->train_packets = (u8)min(max(ca->own / PACKET / 4, 4U), 16U);
+	ca->samples = 0;
+	ca->first_sent_us = now_us;
+	ca->last_sent_us = now_us;
+	ca->head_us = NONE;
+	ca->tail_us = NONE;
+	ca->latest_us = NONE;
+	ca->train_lost = tcp_sk(sk)->lost;
+}
+
+static void learn_noise(struct fairwind *ca, u32 queue_us)
+{
+	u32 change = queue_us > ca->cut_queue_us ? queue_us - ca->cut_queue_us :
+						   ca->cut_queue_us - queue_us;
+
+	change = min(change, 5000U);
+	if (change > ca->noise_us)
+		ca->noise_us += (change - ca->noise_us) / 8;
+	else
+		ca->noise_us -= (ca->noise_us - change) / 8;
+	ca->cut_queue_us = queue_us;
+}
+
+/* A look, of length us, has ended. */
+static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 queue_us, tolerated;
+
+	ca->base_us = min(ca->base_us, look_us);
+	queue_us = look_us - ca->base_us;
+	tolerated = tolerated_us(sk);
+	if (ca->has_forward) {
+		/* Time stamps have milliseconds: no more than this is known to be on the way forward. */
+		s32 forward = (short)(ca->forward_ms - ca->forward_base_ms);
+		u32 at_most = (u32)(forward + 2) * 1000;
+
+		if (forward >= 0 && queue_us > at_most)
+			queue_us = tolerated / 2 + (at_most - min(at_most, 3000U));
+	}
+	if (queue_us <= tolerated)
+		ca->train_due_us = now_us + ca->train_gap_us;
+	switch (ca->mode) {
+	case RAMP:
+		if (queue_us > tolerated)
+			cut(sk, queue_us, tolerated, now_us);
+		else if (is_used)
+			ramp(sk, us, now_us);
+		break;
+	case CRUISE:
+		if (queue_us > tolerated) {
+			cut(sk, queue_us, tolerated, now_us);
+			break;
+		}
+		ca->train_gap_us = TRAIN_GAP_US;
+		if (now_us - ca->round_start_us >= ca->base_us) {
+			ca->noise_us -= (ca->noise_us + 63) / 64;
+			ca->window_before = ca->window_then;
+			ca->window_then = ca->window;
+			ca->round_start_us = now_us;
+		}
+		if (!is_used)
+			break;
+		ca->clean = min(ca->clean + 1, 255);
+		grow(sk, us);
+		ca->own = max(ca->own, ca->window);
+		break;
+	case CHECK:
+		check(sk, queue_us, tolerated, us, now_us);
+		break;
+	case YIELD:
+		learn_noise(ca, queue_us);
+		if (queue_us > tolerated) {
+			yield_to_others(sk, 4, now_us);
+			if (!before(now_us, ca->train_due_us))
+				begin_train(sk, now_us);
+		} else if (++ca->clean >= 2) {
+			ca->clean = 0;
+			ca->flat = 0;
+			ca->mode = RAMP;
+			ramp(sk, us, now_us);
+		}
+		break;
+	}
+}
+
+/* An ACK while a train is on its way. rtt_us is 0 if it shows no delay. */
+static void watch_train(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 now_us)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 packets = ca->train_packets;
+
+	if (rtt_us && !before(rs->prior_delivered, ca->after)) {
+		ca->last_sent_us = now_us - rtt_us;
+		if (!ca->samples)
+			ca->first_sent_us = ca->last_sent_us;
+		if (ca->samples < 2)
+			ca->head_us = min(ca->head_us, rtt_us);
+		ca->tail_us = min(ca->latest_us, rtt_us);
+		ca->latest_us = rtt_us;
+		ca->samples = min(ca->samples + 1, 255);
+	}
+	if (tp->delivered - ca->after + 1 < packets && (tcp_packets_in_flight(tp) || !ca->samples))
+		return;
+	ca->mode = YIELD;
+	if (ca->samples >= 3 && tp->lost == ca->train_lost &&
+	    ca->tail_us < ca->head_us + (ca->last_sent_us - ca->first_sent_us) / 8 + 30) {
+		if (++ca->flat < TRAINS_FLAT) {
+			ca->train_due_us = now_us + 4 * ca->head_us;
+		} else {
+			ca->base_us = min(ca->head_us, ca->tail_us);
+			ca->has_forward = false;
+			ca->flat = 0;
+			ca->mode = RAMP;
+			ca->train_gap_us = TRAIN_GAP_US;
+		}
+	} else {
+		u64 gap_us = (u64)packets * TRAIN_SHARE * own_packet_us(ca);
+
+		ca->flat = 0;
+		gap_us = max(gap_us, 2ULL * ca->train_gap_us);
+		ca->train_gap_us = (u32)min(gap_us, (u64)TRAIN_GAP_MAX_US);
+		ca->train_due_us = now_us + ca->train_gap_us;
+	}
+	look_anew(sk);
+	ca->look_us = NONE;
+}
+
+/* How far apart the first window's packets arrive is, roughly, a packet's time on the link. */
+static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 packets, us;
+
+	if (!ca->is_starting || tp->delivered > TCP_INIT_CWND + 1 || !rtt_us)
+		return;
+	if (!ca->round_start_us) {
+		ca->round_start_us = now_us;
+		ca->window_then = tp->delivered;
+		return;
+	}
+	packets = tp->delivered - ca->window_then;
+	us = now_us - ca->round_start_us;
+	if (packets < 4 || !us)
+		return;
+	/* The latest has waited behind the others. */
+	rtt_us -= min(us, rtt_us);
+	ca->free = (u32)min((u64)packets * PACKET * rtt_us / us, 1ULL << 26);
+	ca->packet_quarter_us = (u16)min(us * 4 / packets, 65000U);
+}
+
+/* Whether the ACK shows a loss to which the window must answer: of a full buffer. */
+static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_us)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 acked = min(rs->acked_sacked, 1000U);
+	u32 lost = min((u32)max(rs->losses, 0), 1000U);
+	bool is_queued;
+
+	ca->epoch_acked += acked;
+	ca->epoch_lost += lost;
+	if (ca->epoch_acked + ca->epoch_lost >= LOSS_EPOCH) {
+		u32 share = scale(ca->epoch_lost, 65536, ca->epoch_acked + ca->epoch_lost);
+
+		ca->epoch_acked = 0;
+		ca->epoch_lost = 0;
+		if (share > LOSS_BORNE && ca->mode != TRAIN &&
+		    !before(tp->delivered, ca->reduce_after)) {
+			/* More than any path's own: as much less is sent as is lost, once a window. */
+			set_window(sk, scale(ca->window, 65536 - min(share, 32768U), 65536));
+			ca->reduce_after =
+				tp->delivered + max(tcp_packets_in_flight(tp), ca->window / PACKET);
+		}
+	}
+	if (!rtt_us || ca->base_us == NONE)
+		return false;
+	is_queued = min(ca->look_us, rtt_us) > ca->base_us + tolerated_us(sk);
+	if (is_queued) {
+		ca->acked_queued += acked;
+		ca->lost_queued += lost;
+	} else {
+		ca->acked_empty += acked;
+		ca->lost_empty += lost;
+	}
+	if (ca->acked_queued > COUNT_MAX || ca->acked_empty > COUNT_MAX ||
+	    ca->lost_queued > COUNT_MAX || ca->lost_empty > COUNT_MAX) {
+		ca->acked_queued /= 2;
+		ca->lost_queued /= 2;
+		ca->acked_empty /= 2;
+		ca->lost_empty /= 2;
+	}
+	if (!lost)
+		return false;
+	ca->is_congested = (u64)ca->lost_queued * (ca->acked_empty + 50U) >
+			   3ULL * (ca->lost_empty + 1U) * (ca->acked_queued + 1U);
+	if (!is_queued || !ca->is_congested)
+		return false;
+	if (ca->loss_queue_us)
+		ca->loss_queue_us += (rtt_us - ca->base_us) / 8 - ca->loss_queue_us / 8;
+	else
+		ca->loss_queue_us = rtt_us - ca->base_us;
+	return ca->mode != TRAIN && !before(tp->delivered, ca->reduce_after);
+}
+
+static void answer_loss(struct sock *sk, u32 now_us)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 was = ca->window;
+
+	doubt_free(sk, ca->free ? min(ca->free, was) : was);
+	set_window(sk, min(was, ca->free) / 2);
+	ca->is_starting = false;
+	ca->patience = param(sk, patience);
+	ca->mode = YIELD;
+	ca->train_due_us = now_us + ca->train_gap_us;
+	look_anew(sk);
+	ca->reduce_after = tp->delivered + max(tcp_packets_in_flight(tp), was / PACKET);
+}
+
+/* Takes a sample into the look, and judges it when the look is over. */
+static void look(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 now_us)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 tsval = cc_tsval(tp);
+	u32 us, round_us;
+
+	if (before(rs->prior_delivered, ca->after)) {
+		ca->look_us = NONE;
+		return;
+	}
+	if (ca->look_us == NONE) {
+		ca->samples = 0;
+		ca->look_start_us = now_us;
+	}
+	if (tsval) {
+		u16 forward = (u16)(tsval - (u32)((tp->tcp_mstamp - rtt_us) / 1000));
+
+		if (!ca->has_forward || (short)(forward - ca->forward_base_ms) < 0)
+			ca->forward_base_ms = forward;
+		if (ca->look_us == NONE || (short)(forward - ca->forward_ms) < 0)
+			ca->forward_ms = forward;
+		ca->has_forward = true;
+	}
+	ca->look_us = min(ca->look_us, rtt_us);
+	ca->samples = min(ca->samples + 1, 255);
+	us = now_us - ca->look_start_us;
+	round_us = ca->base_us == NONE ? rtt_us : ca->base_us;
+	if ((us >= round_us / LOOKS && ca->samples >= SAMPLES) || us >= round_us) {
+		u32 least_us = ca->look_us;
+		/* What was not limited by this window says nothing of a larger one. */
+		bool is_used =
+			!rs->is_app_limited && (ca->window < 4 * PACKET ||
+						tp->max_packets_out >= ca->window / (2 * PACKET));
+
+		ca->look_us = NONE;
+		judge(sk, least_us, us, is_used, now_us);
+	}
+}
+
+static void send(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	const struct fairwind *ca = inet_csk_ca(sk);
+	u32 rtt_us = ca->base_us == NONE ? max(tp->srtt_us >> 3, 1000U) : ca->base_us;
+
+	if (ca->mode == TRAIN) {
+		tp->snd_cwnd = max(min((u32)ca->train_packets, tp->snd_cwnd_clamp), 1U);
+		sk->sk_pacing_rate =
+			min(window_rate(sk, ca->own / 2, rtt_us), (u64)sk->sk_max_pacing_rate);
+	} else {
+		set_fine_window(sk, ca->window, rtt_us);
+	}
+	tp->snd_ssthresh = max(tp->snd_cwnd, 2U);
+}
+
+CC_HOOK(void, fairwind_init, struct sock *sk)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	ca->window = TCP_INIT_CWND * PACKET;
+	ca->own = TCP_INIT_CWND * PACKET;
+	ca->patience = param(sk, patience);
+	ca->base_us = NONE;
+	ca->look_us = NONE;
+	ca->is_starting = true;
+	ca->train_gap_us = TRAIN_GAP_US;
+	ca->after = tcp_sk(sk)->delivered;
+	start_pacing(sk);
+}
+
+CC_HOOK(void, fairwind_cong_control, struct sock *sk, u32 ack, int flag,
+	const struct rate_sample *rs)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 now_us = (u32)tcp_sk(sk)->tcp_mstamp;
+	u32 rtt_us;
+
+	/* The SYN's acknowledgement, before init. */
+	if (!ca->window)
+		return;
+	rtt_us = delay_sample(rs, &ca->doubtful);
+	watch_first_window(sk, rtt_us, now_us);
+	if (judge_losses(sk, rs, rtt_us))
+		answer_loss(sk, now_us);
+	if (ca->mode == TRAIN)
+		watch_train(sk, rs, rtt_us, now_us);
+	else if (rtt_us)
+		look(sk, rs, rtt_us, now_us);
+	send(sk);
+}
+
+/* A timeout. */
+CC_HOOK(void, fairwind_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	const struct fairwind *ca = inet_csk_ca(sk);
+
+	if (event == CA_EVENT_LOSS)
+		set_window(sk, ca->window / 2);
+}
+
+CC_HOOK(u32, fairwind_ssthresh, struct sock *sk)
+{
+	return max(tcp_sk(sk)->snd_cwnd, 2U);
+}
+
+CC_HOOK(u32, fairwind_undo_cwnd, struct sock *sk)
+{
+	return tcp_sk(sk)->snd_cwnd;
+}
+
+CC_CONTROL(fairwind) = {
+	CC_ABOUT(fairwind, "background: takes what others leave of the path, and yields to them"),
+	.init = CC_FN(fairwind_init),
+	.cong_control = CC_FN(fairwind_cong_control),
+	.cwnd_event = CC_FN(fairwind_cwnd_event),
+	.ssthresh = CC_FN(fairwind_ssthresh),
+	.undo_cwnd = CC_FN(fairwind_undo_cwnd),
+};
