@@ -5,6 +5,7 @@ mod cubic;
 mod fairwind;
 mod invariants;
 mod kernel;
+mod ledbatpp;
 mod nocc;
 mod parameters;
 mod pins;
