@@ -6,6 +6,7 @@ mod fairwind;
 mod invariants;
 mod kernel;
 mod ledbatpp;
+mod nice;
 mod nocc;
 mod parameters;
 mod pins;
