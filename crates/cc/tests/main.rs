@@ -6,6 +6,7 @@ mod fairwind;
 mod invariants;
 mod kernel;
 mod ledbatpp;
+mod lp;
 mod nice;
 mod nocc;
 mod parameters;

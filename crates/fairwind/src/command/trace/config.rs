@@ -214,7 +214,9 @@ mod tests {
         let states: Vec<&str> = columns.states.iter().map(|s| &s.control[..]).collect();
         assert_eq!(
             states,
-            ["cubic", "fairwind", "ledbatpp", "nice", "nocc", "sfsack"]
+            [
+                "cubic", "fairwind", "ledbatpp", "lp", "nice", "nocc", "sfsack"
+            ]
         );
     }
 
