@@ -425,8 +425,9 @@ fn a_name_far_from_all_is_answered_with_all_and_the_way_to_name_any() {
     assert_eq!(
         broken("\"reno\"", "\"swiftest\"").lines().last(),
         Some(
-            "  help: known here: cubic, fairwind, nocc, reno, sfsack; of the kernel: bbr, bic, cdg, dctcp, \
-             highspeed, htcp, hybla, illinois, lp, nv, scalable, vegas, veno, westwood, yeah; \
+            "  help: known here: cubic, fairwind, ledbatpp, lp, nice, nocc, reno, sfsack; of the \
+             kernel: bbr, bic, cdg, dctcp, highspeed, htcp, hybla, illinois, nv, scalable, vegas, \
+             veno, westwood, yeah; \
              another one of the kernel's is written \"kernel:NAME\""
         )
     );

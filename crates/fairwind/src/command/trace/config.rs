@@ -212,7 +212,12 @@ mod tests {
         let names: Vec<&str> = columns.instruments.iter().map(|i| i.name).collect();
         assert_eq!(names[..3], ["CurCwnd", "CurSsthresh", "SmoothedRTT"]);
         let states: Vec<&str> = columns.states.iter().map(|s| &s.control[..]).collect();
-        assert_eq!(states, ["cubic", "fairwind", "nocc", "sfsack"]);
+        assert_eq!(
+            states,
+            [
+                "cubic", "fairwind", "ledbatpp", "lp", "nice", "nocc", "sfsack"
+            ]
+        );
     }
 
     #[test]

@@ -22,7 +22,6 @@ const LINUX: &[&str] = &[
     "htcp",
     "hybla",
     "illinois",
-    "lp",
     "nv",
     "scalable",
     "vegas",
