@@ -22,8 +22,9 @@
  *			three times as large while there is a queue as while there is none. Then the
  *			queue at losses tells how large the buffer is. The path's own losses are ignored.
  *	trains		A sender that has yielded for seconds without an empty look sends four to
- *			sixteen packets at half the rate that it last had. If the last of them take no
- *			longer than the first, nobody fills the link: after three such trains the delay
+ *			sixteen packets at half the rate that it last had. On a full link each of them
+ *			adds its own time to the queue. If the second half takes no longer than the
+ *			first, nobody fills the link: after three such trains with the same delay this
  *			is the path's own, and the new base.
  *
  * Modes
@@ -33,7 +34,7 @@
  *	CRUISE		Growth by the square root of the window a round, and by no more than the queue
  *			tolerated. After some rounds without a queue, faster and faster.
  *	CHECK		The queue has been cut; did it go?
- *	YIELD		Somebody else is there. Two empty looks end it.
+ *	YIELD		Somebody else is there. Two empty looks end it, or one if looks are rare.
  *	TRAIN		A train is on its way.
  *
  * A window below two packets is sent in pairs by the pacing rate (background.h). The law, its
@@ -68,6 +69,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define UNDERSHOOT 64U
 /* The ramp ends this share below what was free. */
 #define RAMP_GAP 16U
+/* The way up from a yield begins no lower than this share of what it last had to itself. */
+#define RESTART 16
 /* A window grows by no more than this share a round. */
 #define GROWTH_MAX 8U
 /* Losses without a queue are borne up to this share, 1/65536: 6 %. */
@@ -76,16 +79,19 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define LOSS_EPOCH 100U
 /* A packet takes no longer than this on a link, us, as far as the tolerated delay goes: 9 Mbit/s. */
 #define PACKET_MAX_US 1300U
-/* Times between trains, us, and flat trains after which the base delay is believed. */
+/* Time before the first train, us; it doubles so often. */
 #define TRAIN_GAP_US 2000000U
-#define TRAIN_GAP_MAX_US 32000000U
-#define TRAINS_FLAT 3U
+#define TRAIN_WAIT_MAX 4
+#define TRAIN_GAP_MAX_US (TRAIN_GAP_US << TRAIN_WAIT_MAX)
+/* Flat trains in a row after which their delay is believed to be the path's. */
+#define TRAINS_FLAT 3
 /* Trains are at most 1/400 of what was last had. */
 #define TRAIN_SHARE 400U
 /* Noise of the delay is at most this, us. */
 #define NOISE_MAX_US 20000U
 /* Counts of packets are halved here. */
-#define COUNT_MAX 20000U
+#define QUEUED_MAX 4000U
+#define EMPTY_MAX 20000U
 #define NONE (~0U)
 
 enum mode { RAMP, CRUISE, CHECK, YIELD, TRAIN };
@@ -98,43 +104,44 @@ struct fairwind {
 	u32 look_us; /* least round-trip time of this look; NONE: none yet */
 	u32 look_start_us;
 	u32 after; /* only packets sent after so many had been delivered show the latest change */
-	u32 cut_queue_us; /* the queue that the latest cut answered */
 	u32 train_due_us;
-	u32 train_gap_us;
+	u32 train_base_us; /* least round-trip time of the flat trains so far */
 	union {
 		struct { /* RAMP, CRUISE */
 			u32 window_before; /* one to two rounds ago */
 			u32 window_then; /* when this round began */
 			u32 round_start_us;
 		};
-		struct { /* TRAIN */
-			u32 first_sent_us;
-			u32 last_sent_us;
-			u32 head_us; /* least round-trip time of its first two packets */
-			u32 tail_us; /* and of the latest two */
-			u32 latest_us;
+		struct { /* TRAIN: round-trip times of its first and second half */
+			u32 first_sum_us;
+			u32 second_sum_us;
+			u32 least_us;
 			u32 train_lost; /* packets lost before it */
+			u8 first_samples;
+			u8 second_samples;
 		};
 	};
 	u32 reduce_after; /* losses before so many have been delivered have been answered */
-	u32 loss_queue_us; /* the queue at losses; 0: unknown */
 	u16 acked_queued, lost_queued; /* packets while there was a queue */
 	u16 acked_empty, lost_empty; /* while there was none */
 	u16 epoch_acked, epoch_lost;
 	u16 forward_ms,
 		forward_base_ms; /* one way, with an unknown constant: of this look, and least */
+	u16 cut_queue_us; /* the queue that the latest cut answered */
+	u16 loss_queue_us; /* the queue at losses; 0: unknown */
 	u16 noise_us; /* of the delay */
 	u16 packet_quarter_us; /* time of a packet on the link, 1/4 us; 0: unknown */
 	u8 mode;
-	u8 samples; /* of this look, or of this train */
+	u8 samples; /* of this look */
 	u8 clean; /* looks without a queue in a row */
 	u8 patience; /* rounds */
 	u8 flat; /* trains in a row */
 	u8 train_packets;
+	u8 train_wait; /* the next is due in TRAIN_GAP_US times two to the power of this */
 	u8 doubtful; /* see delay_sample */
-	bool is_starting; /* no queue has been seen, nor the ramp ended */
-	bool has_forward; /* forward_base_ms is known */
-	bool is_congested; /* losses come with queues */
+	u8 is_starting : 1; /* no queue has been seen, nor the ramp ended */
+	u8 has_forward : 1; /* forward_base_ms is known */
+	u8 is_congested : 1; /* losses come with queues */
 };
 CC_STATE_FITS(struct fairwind);
 
@@ -142,6 +149,11 @@ CC_STATE_FITS(struct fairwind);
 static inline u32 scale(u32 a, u32 b, u32 c)
 {
 	return (u32)((u64)a * b / max(c, 1U));
+}
+
+static inline u32 difference(u32 a, u32 b)
+{
+	return a > b ? a - b : b - a;
 }
 
 static inline u32 square_root(u32 x)
@@ -200,7 +212,7 @@ static inline u32 tolerated_us(struct sock *sk)
 	us += min(own_packet_us(ca), min(1000U, share));
 	us += min((u32)ca->noise_us, scale(ca->base_us, param(sk, noise), 1024));
 	if (ca->loss_queue_us && ca->is_congested)
-		us = min(us, max(ca->loss_queue_us / 4, packet + 20));
+		us = min(us, max(ca->loss_queue_us / 4U, packet + 20));
 	return us;
 }
 
@@ -228,6 +240,16 @@ static inline void doubt_free(struct sock *sk, u32 free)
 	ca->free = max(scale(free, param(sk, belief), 1024), floor_window(sk));
 }
 
+static inline u16 short_us(u32 us)
+{
+	return (u16)min(us, 65535U);
+}
+
+static inline void put_off_train(struct fairwind *ca, u32 now_us)
+{
+	ca->train_due_us = now_us + (TRAIN_GAP_US << ca->train_wait);
+}
+
 static void yield_to_others(struct sock *sk, u32 divisor, u32 now_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
@@ -238,7 +260,7 @@ static void yield_to_others(struct sock *sk, u32 divisor, u32 now_us)
 	if (ca->mode != YIELD) {
 		ca->noise_us -= ca->noise_us / 4;
 		ca->mode = YIELD;
-		ca->train_due_us = now_us + ca->train_gap_us;
+		put_off_train(ca, now_us);
 	}
 }
 
@@ -285,11 +307,11 @@ static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 		is_surprise = queue_us > tolerated + 2 * own;
 	}
 	if (ca->loss_queue_us)
-		ca->loss_queue_us = max(ca->loss_queue_us, queue_us);
+		ca->loss_queue_us = max(ca->loss_queue_us, short_us(queue_us));
 	ca->free = max(scale(was, ca->base_us, ca->base_us + queue_us), floor_window(sk));
 	ca->own = ca->is_starting ? ca->free : max(ca->free, ca->own - (ca->own >> 5));
 	ca->is_starting = false;
-	ca->cut_queue_us = queue_us;
+	ca->cut_queue_us = short_us(queue_us);
 	look_anew(sk);
 	if (is_surprise) {
 		doubt_free(sk, ca->free);
@@ -336,13 +358,13 @@ static void check(struct sock *sk, u32 queue_us, u32 tolerated, u32 us, u32 now_
 {
 	struct fairwind *ca = inet_csk_ca(sk);
 
-	if (queue_us > max(tolerated, ca->cut_queue_us / 2)) {
+	if (queue_us > max(tolerated, ca->cut_queue_us / 2U)) {
 		doubt_free(sk, ca->free);
 		yield_to_others(sk, 2, now_us);
 		return;
 	}
 	if (ca->cut_queue_us > tolerated) {
-		u32 noise = ca->noise_us + (ca->cut_queue_us - tolerated + 1) / 2;
+		u32 noise = ca->noise_us + (ca->cut_queue_us - tolerated + 1) * 3 / 4;
 
 		ca->noise_us = (u16)min(noise, NOISE_MAX_US);
 	}
@@ -352,33 +374,31 @@ static void check(struct sock *sk, u32 queue_us, u32 tolerated, u32 us, u32 now_
 		grow(sk, us);
 }
 
-static void begin_train(struct sock *sk, u32 now_us)
+static void begin_train(struct sock *sk)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
 
 	look_anew(sk);
 	ca->mode = TRAIN;
 	ca->train_packets = (u8)min(max(ca->own / PACKET / 4, 4U), 16U);
-	ca->samples = 0;
-	ca->first_sent_us = now_us;
-	ca->last_sent_us = now_us;
-	ca->head_us = NONE;
-	ca->tail_us = NONE;
-	ca->latest_us = NONE;
+	ca->first_sum_us = 0;
+	ca->second_sum_us = 0;
+	ca->first_samples = 0;
+	ca->second_samples = 0;
+	ca->least_us = NONE;
 	ca->train_lost = tcp_sk(sk)->lost;
 }
 
 static void learn_noise(struct fairwind *ca, u32 queue_us)
 {
-	u32 change = queue_us > ca->cut_queue_us ? queue_us - ca->cut_queue_us :
-						   ca->cut_queue_us - queue_us;
+	u32 change = difference(queue_us, ca->cut_queue_us);
 
 	change = min(change, 5000U);
 	if (change > ca->noise_us)
 		ca->noise_us += (change - ca->noise_us) / 8;
 	else
 		ca->noise_us -= (ca->noise_us - change) / 8;
-	ca->cut_queue_us = queue_us;
+	ca->cut_queue_us = short_us(queue_us);
 }
 
 /* A look, of length us, has ended. */
@@ -399,7 +419,7 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 			queue_us = tolerated / 2 + (at_most - min(at_most, 3000U));
 	}
 	if (queue_us <= tolerated)
-		ca->train_due_us = now_us + ca->train_gap_us;
+		put_off_train(ca, now_us);
 	switch (ca->mode) {
 	case RAMP:
 		if (queue_us > tolerated)
@@ -412,9 +432,9 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 			cut(sk, queue_us, tolerated, now_us);
 			break;
 		}
-		ca->train_gap_us = TRAIN_GAP_US;
+		ca->train_wait = 0;
 		if (now_us - ca->round_start_us >= ca->base_us) {
-			ca->noise_us -= (ca->noise_us + 63) / 64;
+			ca->noise_us -= (ca->noise_us + 127) / 128;
 			ca->window_before = ca->window_then;
 			ca->window_then = ca->window;
 			ca->round_start_us = now_us;
@@ -430,18 +450,36 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 		break;
 	case YIELD:
 		learn_noise(ca, queue_us);
-		if (queue_us > tolerated) {
+		if (queue_us > tolerated)
 			yield_to_others(sk, 4, now_us);
-			if (!before(now_us, ca->train_due_us))
-				begin_train(sk, now_us);
-		} else if (++ca->clean >= 2) {
+		if (!before(now_us, ca->train_due_us)) {
+			begin_train(sk);
+		} else if (queue_us <= tolerated && !ca->flat) {
+			bool is_rare = us > 2 * ca->base_us;
+
+			if (++ca->clean < 2 && !is_rare)
+				break;
 			ca->clean = 0;
-			ca->flat = 0;
 			ca->mode = RAMP;
+			set_window(sk, max(ca->window, ca->own / RESTART));
 			ramp(sk, us, now_us);
 		}
 		break;
 	}
+}
+
+/*
+ * If the link is full, each packet of the train adds its time on the link to the queue, and the second
+ * half's delay is half the train's time on the link above the first half's.
+ */
+static bool is_flat(struct sock *sk)
+{
+	const struct fairwind *ca = inet_csk_ca(sk);
+	u32 first = ca->first_sum_us / max((u32)ca->first_samples, 1U);
+	u32 second = ca->second_sum_us / max((u32)ca->second_samples, 1U);
+
+	return ca->first_samples && ca->second_samples && tcp_sk(sk)->lost == ca->train_lost &&
+	       second < first + ca->train_packets * packet_us(ca) / 8;
 }
 
 /* An ACK while a train is on its way. rtt_us is 0 if it shows no delay. */
@@ -450,41 +488,45 @@ static void watch_train(struct sock *sk, const struct rate_sample *rs, u32 rtt_u
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct fairwind *ca = inet_csk_ca(sk);
 	u32 packets = ca->train_packets;
+	u32 delivered = tp->delivered - ca->after;
 
-	if (rtt_us && !before(rs->prior_delivered, ca->after)) {
-		ca->last_sent_us = now_us - rtt_us;
-		if (!ca->samples)
-			ca->first_sent_us = ca->last_sent_us;
-		if (ca->samples < 2)
-			ca->head_us = min(ca->head_us, rtt_us);
-		ca->tail_us = min(ca->latest_us, rtt_us);
-		ca->latest_us = rtt_us;
-		ca->samples = min(ca->samples + 1, 255);
-	}
-	if (tp->delivered - ca->after + 1 < packets && (tcp_packets_in_flight(tp) || !ca->samples))
-		return;
-	ca->mode = YIELD;
-	if (ca->samples >= 3 && tp->lost == ca->train_lost &&
-	    ca->tail_us < ca->head_us + (ca->last_sent_us - ca->first_sent_us) / 8 + 30) {
-		if (++ca->flat < TRAINS_FLAT) {
-			ca->train_due_us = now_us + 4 * ca->head_us;
+	if (rtt_us && !before(rs->prior_delivered, ca->after) && rtt_us < 1U << 24) {
+		if (delivered <= packets / 2) {
+			ca->first_sum_us += rtt_us;
+			ca->first_samples++;
 		} else {
-			ca->base_us = min(ca->head_us, ca->tail_us);
-			ca->has_forward = false;
-			ca->flat = 0;
-			ca->mode = RAMP;
-			ca->train_gap_us = TRAIN_GAP_US;
+			ca->second_sum_us += rtt_us;
+			ca->second_samples++;
 		}
-	} else {
-		u64 gap_us = (u64)packets * TRAIN_SHARE * own_packet_us(ca);
-
-		ca->flat = 0;
-		gap_us = max(gap_us, 2ULL * ca->train_gap_us);
-		ca->train_gap_us = (u32)min(gap_us, (u64)TRAIN_GAP_MAX_US);
-		ca->train_due_us = now_us + ca->train_gap_us;
+		ca->least_us = min(ca->least_us, rtt_us);
 	}
+	if (delivered + 1 < packets && (tcp_packets_in_flight(tp) || !ca->first_samples))
+		return;
 	look_anew(sk);
 	ca->look_us = NONE;
+	ca->mode = YIELD;
+	if (is_flat(sk)) {
+		/* A queue of others changes from one train to the next; a route does not. */
+		if (difference(ca->least_us, ca->train_base_us) >
+		    2 * packet_us(ca) + ca->base_us / 256)
+			ca->flat = 0;
+		ca->train_base_us = ca->least_us;
+		ca->train_due_us = now_us + 4 * ca->least_us;
+		if (++ca->flat == TRAINS_FLAT) {
+			ca->base_us = ca->least_us;
+			ca->has_forward = false;
+			ca->flat = 0;
+			ca->train_wait = 0;
+			ca->mode = RAMP;
+		}
+	} else {
+		u32 least_us = min(own_packet_us(ca), TRAIN_GAP_MAX_US / TRAIN_SHARE / 16) *
+			       TRAIN_SHARE * packets;
+
+		ca->flat = 0;
+		ca->train_wait = min(ca->train_wait + 1, TRAIN_WAIT_MAX);
+		ca->train_due_us = now_us + max(TRAIN_GAP_US << ca->train_wait, least_us);
+	}
 }
 
 /* How far apart the first window's packets arrive is, roughly, a packet's time on the link. */
@@ -535,7 +577,8 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 				tp->delivered + max(tcp_packets_in_flight(tp), ca->window / PACKET);
 		}
 	}
-	if (!rtt_us || ca->base_us == NONE)
+	/* The rest of the losses that have been answered say nothing new. */
+	if (!rtt_us || ca->base_us == NONE || before(tp->delivered, ca->reduce_after))
 		return false;
 	is_queued = min(ca->look_us, rtt_us) > ca->base_us + tolerated_us(sk);
 	if (is_queued) {
@@ -545,10 +588,11 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 		ca->acked_empty += acked;
 		ca->lost_empty += lost;
 	}
-	if (ca->acked_queued > COUNT_MAX || ca->acked_empty > COUNT_MAX ||
-	    ca->lost_queued > COUNT_MAX || ca->lost_empty > COUNT_MAX) {
+	if (ca->acked_queued > QUEUED_MAX || ca->lost_queued > QUEUED_MAX) {
 		ca->acked_queued /= 2;
 		ca->lost_queued /= 2;
+	}
+	if (ca->acked_empty > EMPTY_MAX || ca->lost_empty > EMPTY_MAX) {
 		ca->acked_empty /= 2;
 		ca->lost_empty /= 2;
 	}
@@ -559,10 +603,11 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 	if (!is_queued || !ca->is_congested)
 		return false;
 	if (ca->loss_queue_us)
-		ca->loss_queue_us += (rtt_us - ca->base_us) / 8 - ca->loss_queue_us / 8;
+		ca->loss_queue_us = short_us(ca->loss_queue_us - ca->loss_queue_us / 8U +
+					     (rtt_us - ca->base_us) / 8);
 	else
-		ca->loss_queue_us = rtt_us - ca->base_us;
-	return ca->mode != TRAIN && !before(tp->delivered, ca->reduce_after);
+		ca->loss_queue_us = short_us(rtt_us - ca->base_us);
+	return ca->mode != TRAIN;
 }
 
 static void answer_loss(struct sock *sk, u32 now_us)
@@ -573,10 +618,12 @@ static void answer_loss(struct sock *sk, u32 now_us)
 
 	doubt_free(sk, ca->free ? min(ca->free, was) : was);
 	set_window(sk, min(was, ca->free) / 2);
+	if (ca->is_starting)
+		ca->own = ca->free;
 	ca->is_starting = false;
 	ca->patience = param(sk, patience);
 	ca->mode = YIELD;
-	ca->train_due_us = now_us + ca->train_gap_us;
+	put_off_train(ca, now_us);
 	look_anew(sk);
 	ca->reduce_after = tp->delivered + max(tcp_packets_in_flight(tp), was / PACKET);
 }
@@ -648,7 +695,6 @@ CC_HOOK(void, fairwind_init, struct sock *sk)
 	ca->base_us = NONE;
 	ca->look_us = NONE;
 	ca->is_starting = true;
-	ca->train_gap_us = TRAIN_GAP_US;
 	ca->after = tcp_sk(sk)->delivered;
 	start_pacing(sk);
 }

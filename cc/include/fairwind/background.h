@@ -72,8 +72,8 @@ static inline u64 window_rate(const struct sock *sk, u32 window, u32 rtt_us)
 }
 
 /*
- * Sets the window, in 1/256 packets. The pacing rate is 5/4 of what sends the window in the
- * round-trip time, so that ACKs clock the packets. Below FINE_WINDOW the pacing rate alone decides,
+ * Sets the window, in 1/256 packets. The pacing rate is 17/16 of what sends the window in the
+ * round-trip time, so that ACKs clock the packets, and a burst after a gap makes no queue. Below FINE_WINDOW the pacing rate alone decides,
  * and the congestion window of four lets pairs leave as bursts: the kernel sends at most half of it
  * at once.
  */
@@ -84,7 +84,7 @@ static inline void set_fine_window(struct sock *sk, u32 window, u32 rtt_us)
 	u32 cwnd = 4;
 
 	if (window >= FINE_WINDOW) {
-		rate += rate / 4;
+		rate += rate / 16;
 		cwnd = (window + PACKET / 2) / PACKET;
 	}
 	tp->snd_cwnd = max(min(cwnd, tp->snd_cwnd_clamp), 1U);
