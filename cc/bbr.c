@@ -512,8 +512,11 @@ static void update_ack_aggregation(struct sock *sk, const struct rate_sample *rs
 {
 	struct bbr *ca = inet_csk_ca(sk);
 	u32 now_us = tcp_sk(sk)->tcp_mstamp;
-	u64 expected = (u64)bounded_bw(ca) * (now_us - ca->extra_acked_start) >> BW_SHIFT;
+	u64 expected = (u64)bounded_bw(ca) * (now_us - ca->extra_acked_start);
 	u32 extra;
+
+	/* Rounded up: an ACK rate equal to the bandwidth is no aggregation. */
+	expected = (expected >> BW_SHIFT) + !!(expected & ((1U << BW_SHIFT) - 1));
 
 	if (s->round_start &&
 	    ++ca->extra_acked_rounds >= (ca->full_bw_reached ? EXTRA_ACKED_SLOT : 1)) {
