@@ -1,5 +1,6 @@
 //! The congestion controls, called natively and loaded into the running kernel.
 
+mod bbr;
 mod common;
 mod cubic;
 mod fairwind;

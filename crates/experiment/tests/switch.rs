@@ -76,12 +76,12 @@ fn reno_gives_way_to_nocc_at_five_seconds() {
 
 #[test]
 fn the_simulator_refuses_what_only_the_lab_has() {
-    let control = RENO_THEN_NOCC.replace("\"nocc\"", "\"bbr\"");
+    let control = RENO_THEN_NOCC.replace("\"nocc\"", "\"vegas\"");
     assert_eq!(
         run(&control, &mut Halves::default())
             .unwrap_err()
             .to_string(),
-        "flow `one` runs only in the lab: the simulator has no congestion control `bbr`\n  \
+        "flow `one` runs only in the lab: the simulator has no congestion control `vegas`\n  \
          help: run it on this machine's kernel: fairwind lab run FILE"
     );
     let (links, _) = RENO_THEN_NOCC.split_once("receive_buffer").unwrap();
@@ -101,7 +101,7 @@ fn check_says_what_may_not_have_been_meant() {
     let text = RENO_THEN_NOCC
         .replace("duration = \"10s\"", "duration = \"4s\"\ntime_scale = 2")
         .replace("loss =", "capture = true\nloss =")
-        + "[[flow]]\nname = \"late\"\nfrom = \"a\"\nto = \"b\"\ncongestion_control = \"bbr\"\n\
+        + "[[flow]]\nname = \"late\"\nfrom = \"a\"\nto = \"b\"\ncongestion_control = \"vegas\"\n\
            start = \"3s\"\ncount = 2\nevery = \"1s\"\n";
     let said = parsed(&text).describe();
     let notes: Vec<&str> = said
@@ -113,7 +113,7 @@ fn check_says_what_may_not_have_been_meant() {
         [
             "flow `late-2` starts at 4s, but the run ends at 4s",
             "flow `one` takes `nocc` at 5s, but the run ends at 4s",
-            "flow `late` runs only in the lab: the simulator has no congestion control `bbr`",
+            "flow `late` runs only in the lab: the simulator has no congestion control `vegas`",
             "link `path` is captured only in the lab",
             "`time_scale` changes nothing: no link follows a trace",
         ]

@@ -82,13 +82,13 @@ fn wrong_parameters_of_controls_are_told() {
     assert!(error.contains("a time such as 50ms"), "{error}");
     let error = refused(&[
         "--congestion-control",
-        "bbr",
+        "vegas",
         "--parameter",
         "x=1",
         "--",
         "true",
     ]);
-    assert!(error.contains("not for `bbr`"), "{error}");
+    assert!(error.contains("not for `vegas`"), "{error}");
     refused(&["--parameter", "tau=50ms", "--", "true"]);
 }
 

@@ -425,8 +425,8 @@ fn a_name_far_from_all_is_answered_with_all_and_the_way_to_name_any() {
     assert_eq!(
         broken("\"reno\"", "\"swiftest\"").lines().last(),
         Some(
-            "  help: known here: cubic, fairwind, ledbatpp, lp, nice, nocc, reno, sfsack; of the \
-             kernel: bbr, bic, cdg, dctcp, highspeed, htcp, hybla, illinois, nv, scalable, vegas, \
+            "  help: known here: bbr, cubic, fairwind, ledbatpp, lp, nice, nocc, reno, sfsack; of the \
+             kernel: bic, cdg, dctcp, highspeed, htcp, hybla, illinois, nv, scalable, vegas, \
              veno, westwood, yeah; \
              another one of the kernel's is written \"kernel:NAME\""
         )
@@ -448,9 +448,9 @@ x.toml:14:22: \"bbr_but_much_better\" is not a valid name of a kernel congestion
 #[test]
 fn a_control_of_the_kernel_takes_no_parameters() {
     assert_eq!(
-        broken("\"reno\"", "\"bbr\"\nparameters = { gain = 2 }"),
+        broken("\"reno\"", "\"vegas\"\nparameters = { gain = 2 }"),
         "\
-x.toml:15:14: `parameters` with `bbr`
+x.toml:15:14: `parameters` with `vegas`
   15 | parameters = { gain = 2 }
      |              ^^^^^^^^^^^^
   help: leave it out: only fairwind's own controls take parameters; `fairwind cc list` prints them"

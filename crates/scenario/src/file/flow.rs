@@ -32,7 +32,7 @@ pub struct Flow {
     #[schemars(with = "String")]
     pub to: Located<String>,
     /// Congestion control of the sender: one of `fairwind cc list` or, in the lab, one of the kernel,
-    /// such as `bbr` or `kernel:NAME`. Default: `"cubic"`; `"reno"` with the 2005 stack.
+    /// such as `vegas` or `kernel:NAME`. Default: `"cubic"`; `"reno"` with the 2005 stack.
     #[schemars(with = "Option<String>")]
     pub congestion_control: Located<String>,
     /// Parameters of the congestion control, such as `{ tau = "50ms" }`. Default: its own.

@@ -133,7 +133,7 @@ mss = 536
 pacing = true
 switch = [
     { at = "10s", congestion_control = "sfsack", parameters = { tau = "60ms" } },
-    { at = "20s", congestion_control = "bbr" },
+    { at = "20s", congestion_control = "vegas" },
 ]
 
 [[flow]]
@@ -367,7 +367,7 @@ fn a_switch_names_a_time_a_control_and_its_parameters() {
     assert_eq!(own(&first.control).get("tau"), Ok(60_000));
     assert!(first.control.is_tuned());
     assert_eq!(second.at, Duration::from_secs(20));
-    assert_eq!(second.control, Control::Kernel("bbr".to_owned()));
+    assert_eq!(second.control, Control::Kernel("vegas".to_owned()));
 }
 
 #[test]

@@ -14,7 +14,6 @@ use crate::file::value::Node;
 
 /// Congestion controls in the sources of Linux 6.x that are not in `cc/`, by their names there.
 const LINUX: &[&str] = &[
-    "bbr",
     "bic",
     "cdg",
     "dctcp",
