@@ -80,7 +80,9 @@ impl Aqm {
                     "must be above 0 and at most 1",
                 )
             }
-            Aqm::CoDel(CoDelConfig { target, interval }) => {
+            Aqm::CoDel(CoDelConfig {
+                target, interval, ..
+            }) => {
                 require(*target > Duration::ZERO, "aqm.target", "must be above 0")?;
                 require(interval > target, "aqm.interval", "must be above target")
             }

@@ -18,12 +18,13 @@ use std::collections::VecDeque;
 use crate::accounting::Accounting;
 use crate::codel::CoDel;
 use crate::delay::DelayLine;
+use crate::ecn::Ecn;
 use crate::held::Held;
 use crate::loss::Loss;
 use crate::queue::{Backlog, Capacity, QueueState, Waiting};
 use crate::random::Random;
 use crate::rate::{Rate, Transmitter, mean_time_for};
-use crate::red::Red;
+use crate::red::{Red, Verdict};
 use crate::scheduler::SchedulerConfig;
 use crate::statistics::{Counts, Lengths};
 use crate::units::{Duration, Time};
@@ -31,13 +32,38 @@ use crate::units::{Duration, Time};
 pub use crate::config::{Aqm, ConfigError, PipeConfig};
 pub use crate::statistics::PipeStatistics;
 
+/// What a pipe has to know of a packet that arrives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// Its size in IP bytes.
+    pub size: u32,
+    /// Its class; one beyond the scheduler's last counts as the last.
+    pub class: u16,
+    /// The codepoint with which it arrives.
+    pub ecn: Ecn,
+    /// A number that all packets of a flow have in common, and few of other flows. Its bits need not be
+    /// evenly spread.
+    pub flow: u32,
+}
+
+impl Offer {
+    /// A packet of `size` IP bytes in the first class, not ECN-capable.
+    pub fn of(size: u32) -> Offer {
+        Offer {
+            size,
+            ..Offer::default()
+        }
+    }
+}
+
 /// The outcome for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It reaches the far end at this time; [`Time::MAX`] means never, because the bandwidth stays 0.
-    Leaves(Time),
-    /// It reaches the far end twice, at these times, the earlier first.
-    Duplicated(Time, Time),
+    /// It reaches the far end at this time, with this codepoint: CE if the queue marked it, otherwise the
+    /// one with which it arrived. [`Time::MAX`] means never, because the bandwidth stays 0.
+    Leaves(Time, Ecn),
+    /// It reaches the far end twice, at these times, the earlier first; the codepoint as above.
+    Duplicated(Time, Time, Ecn),
     /// The pipe holds it; [`Pipe::depart`] returns it with its outcome.
     Held,
     /// It is lost.
@@ -103,15 +129,15 @@ struct Impairments {
 
 impl Impairments {
     /// The outcome for a packet whose transmission ends at `sent`.
-    fn deliver(&mut self, sent: Time, counts: &mut Counts) -> Arrival {
+    fn deliver(&mut self, sent: Time, ecn: Ecn, counts: &mut Counts) -> Arrival {
         let (first, displaced) = self.travel.pass(sent, &mut self.random);
         counts.reordered += u64::from(displaced);
         if !self.random.chance(self.duplicate) {
-            return Arrival::Leaves(first);
+            return Arrival::Leaves(first, ecn);
         }
         counts.duplicates += 1;
         let second = self.travel.pass_in_order(sent, &mut self.random);
-        Arrival::Duplicated(first.min(second), first.max(second))
+        Arrival::Duplicated(first.min(second), first.max(second), ecn)
     }
 }
 
@@ -159,17 +185,16 @@ impl<T: Copy> Pipe<T> {
         }
     }
 
-    /// Passes a packet of `size` IP bytes to the pipe. `now` must not decrease from call to call. A
-    /// `class` beyond the scheduler's last counts as the last.
+    /// Passes a packet to the pipe. `now` must not decrease from call to call.
     #[inline(always)]
-    pub fn arrive(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
+    pub fn arrive(&mut self, now: Time, offer: Offer, packet: T) -> Arrival {
         if let Some(delay) = self.plain {
-            return match self.transmit(now, size) {
-                Some(sent) => Arrival::Leaves(sent + delay),
+            return match self.transmit(now, offer.size) {
+                Some(sent) => Arrival::Leaves(sent + delay, offer.ecn),
                 None => Arrival::Lost(LossCause::QueueFull),
             };
         }
-        self.arrive_slow(now, size, class, packet)
+        self.arrive_slow(now, offer, packet)
     }
 
     /// The end of transmission of a packet that arrives at `now`, or `None` if the queue is full.
@@ -191,42 +216,53 @@ impl<T: Copy> Pipe<T> {
     }
 
     #[inline(never)]
-    fn arrive_slow(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
+    fn arrive_slow(&mut self, now: Time, offer: Offer, packet: T) -> Arrival {
         self.catch_up(now);
         if self.chances.loss.takes(now, &mut self.chances.random) {
             self.counts.random_losses += 1;
             return Arrival::Lost(LossCause::Random);
         }
         if self.held.is_some() {
-            return self.hold(now, size, class, packet);
+            return self.hold(now, offer, packet);
         }
+        let mut ecn = offer.ecn;
         if let Some(red) = &mut self.red {
             let queue = (self.backlog.packets(), self.backlog.bytes());
             let idle = self.backlog.idle(now);
-            if red.drops(queue, idle, size, &mut self.chances.random) {
-                self.counts.drops += 1;
-                return Arrival::Lost(LossCause::Red);
+            match red.judge(queue, idle, offer, &mut self.chances.random) {
+                Verdict::Pass => {}
+                Verdict::Mark => ecn = Ecn::Ce,
+                Verdict::Drop => {
+                    self.counts.drops += 1;
+                    return Arrival::Lost(LossCause::Red);
+                }
             }
         }
-        match self.transmit(now, size) {
-            Some(sent) => self.chances.deliver(sent, &mut self.counts),
-            None => Arrival::Lost(LossCause::QueueFull),
-        }
+        let Some(sent) = self.transmit(now, offer.size) else {
+            return Arrival::Lost(LossCause::QueueFull);
+        };
+        self.counts.marks += u64::from(ecn != offer.ecn);
+        self.chances.deliver(sent, ecn, &mut self.counts)
     }
 
     /// Queues a packet in its class, unless the class has no room for it.
-    fn hold(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
+    fn hold(&mut self, now: Time, offer: Offer, packet: T) -> Arrival {
         let Some(held) = &mut self.held else {
             return Arrival::Lost(LossCause::QueueFull);
         };
-        let class = held.class_index(class);
+        let (size, class) = (offer.size, held.class_index(offer.class));
         let (packets, bytes) = held.occupancy(class);
         let queue = &mut held.classes[class];
+        let mut marked = false;
         if let Some(red) = &mut queue.red {
             let idle = (packets == 0).then(|| now - queue.idle_since);
-            if red.drops((packets, bytes), idle, size, &mut self.chances.random) {
-                self.counts.drops += 1;
-                return Arrival::Lost(LossCause::Red);
+            match red.judge((packets, bytes), idle, offer, &mut self.chances.random) {
+                Verdict::Pass => {}
+                Verdict::Mark => marked = true,
+                Verdict::Drop => {
+                    self.counts.drops += 1;
+                    return Arrival::Lost(LossCause::Red);
+                }
             }
         }
         if !self.capacity.admits(packets, || bytes, size) {
@@ -242,6 +278,8 @@ impl<T: Copy> Pipe<T> {
                 size,
                 wire_bytes,
                 arrived: now,
+                ecn: offer.ecn,
+                marked,
             },
         );
         if held.in_service.is_none() {
@@ -290,12 +328,15 @@ impl<T: Copy> Pipe<T> {
         while let Some(held) = &mut self.held
             && let Some(sent) = held.finish(now)
         {
-            let (time, Waiting { packet, size, .. }) = (sent.until, sent.waiting);
+            let (time, waiting) = (sent.until, sent.waiting);
+            let Waiting { packet, size, .. } = waiting;
+            let ecn = if waiting.marked { Ecn::Ce } else { waiting.ecn };
             self.lengths.held(held.packets + 1, time);
             self.counts.packets += 1;
             self.counts.bytes += u64::from(size);
             self.counts.wire_bytes += self.accounting.wire_bytes(size);
-            let outcome = self.chances.deliver(time, &mut self.counts);
+            self.counts.marks += u64::from(ecn != waiting.ecn);
+            let outcome = self.chances.deliver(time, ecn, &mut self.counts);
             self.out.push_back(Departure {
                 packet,
                 size,

@@ -6,6 +6,7 @@
 //! | Dummynet's limit in bytes may be exceeded by up to a packet | a packet that does not fit whole is dropped |
 //! | a Dummynet queue has 50 slots by default, 100 at most | unlimited by default |
 
+use crate::ecn::Ecn;
 use crate::statistics::Lengths;
 use crate::units::{Duration, Time};
 
@@ -50,6 +51,10 @@ pub(crate) struct Waiting<T> {
     pub(crate) size: u32,
     pub(crate) wire_bytes: u64,
     pub(crate) arrived: Time,
+    /// The codepoint with which it arrived.
+    pub(crate) ecn: Ecn,
+    /// Whether it leaves with CE.
+    pub(crate) marked: bool,
 }
 
 /// A FIFO queue whose departures are known at arrival: it stores the departure time of each packet

@@ -27,6 +27,8 @@ pub struct PipeStatistics {
     pub bytes: u64,
     /// Packets dropped by the queue: full, RED or CoDel.
     pub drops: u64,
+    /// Packets that arrived ECN-capable and that the queue marked (CE) instead of dropping them.
+    pub marks: u64,
     /// Packets lost at random.
     pub random_losses: u64,
     /// Packets delivered twice.
@@ -44,6 +46,7 @@ pub(crate) struct Counts {
     /// Bytes of bandwidth consumed; see `accounting`.
     pub(crate) wire_bytes: u64,
     pub(crate) drops: u64,
+    pub(crate) marks: u64,
     pub(crate) random_losses: u64,
     pub(crate) duplicates: u64,
     pub(crate) reordered: u64,
@@ -191,6 +194,7 @@ impl PipeStatistics {
             packets: now.packets - before.packets,
             bytes: now.bytes - before.bytes,
             drops: now.drops - before.drops,
+            marks: now.marks - before.marks,
             random_losses: now.random_losses - before.random_losses,
             duplicates: now.duplicates - before.duplicates,
             reordered: now.reordered - before.reordered,

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use fairwind_path::codel::CoDelConfig;
 use fairwind_path::loss::LossConfig;
-use fairwind_path::pipe::{Aqm, Pipe, PipeConfig};
+use fairwind_path::pipe::{Aqm, Offer, Pipe, PipeConfig};
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::red::RedConfig;
@@ -42,7 +42,15 @@ fn run(pipe: &mut Pipe<u64>, bursts: std::ops::Range<u64>) {
         let now = Time::ZERO + Duration::from_micros(24_000 * 10 / 9) * burst;
         for packet in 0..100 {
             while pipe.depart(now).is_some() {}
-            pipe.arrive(now, 1500, (packet % 3) as u16, packet);
+            let class = (packet % 3) as u16;
+            pipe.arrive(
+                now,
+                Offer {
+                    class,
+                    ..Offer::of(1500)
+                },
+                packet,
+            );
         }
     }
 }

@@ -7,8 +7,9 @@ use fairwind_path::codel::CoDelConfig;
 use fairwind_path::delay::{
     Delay, DelayConfig, Displacement, Jitter, JitterDistribution, ReorderConfig,
 };
+use fairwind_path::ecn::Ecn;
 use fairwind_path::loss::LossConfig;
-use fairwind_path::pipe::{Aqm, Arrival, LossCause, Pipe, PipeConfig};
+use fairwind_path::pipe::{Aqm, Arrival, LossCause, Offer, Pipe, PipeConfig};
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::red::RedConfig;
@@ -22,11 +23,17 @@ use crate::drive::{Fate, Packet, run, run_late};
 
 fn packets() -> impl Strategy<Value = Vec<Packet>> {
     let gap = prop_oneof![Just(0u64), 0u64..2_000_000, 0u64..50_000_000];
-    vec((gap, 40u32..=1500, 0u16..5), 1..300).prop_map(|list| {
+    vec((gap, 40u32..=1500, 0u16..5, 0u8..4), 1..300).prop_map(|list| {
         let mut at = Time::ZERO;
-        let packet = |(gap, size, class)| {
+        let packet = |(gap, size, class, bits)| {
             at += Duration::from_nanos(gap);
-            Packet { at, size, class }
+            let ecn = Ecn::from_bits(bits);
+            Packet {
+                at,
+                size,
+                class,
+                ecn,
+            }
         };
         list.into_iter().map(packet).collect()
     })
@@ -75,14 +82,20 @@ fn any_config() -> impl Strategy<Value = PipeConfig> {
     ];
     let aqm = prop_oneof![
         Just(Aqm::DropTail),
-        any::<bool>().prop_map(|gentle| {
+        any::<(bool, bool)>().prop_map(|(gentle, ecn)| {
             Aqm::Red(RedConfig {
                 w_q: 0.1,
                 gentle,
+                ecn,
                 ..RedConfig::default()
             })
         }),
-        Just(Aqm::CoDel(CoDelConfig::default())),
+        any::<bool>().prop_map(|ecn| {
+            Aqm::CoDel(CoDelConfig {
+                ecn,
+                ..CoDelConfig::default()
+            })
+        }),
     ];
     let loss = prop_oneof![
         Just(LossConfig::None),
@@ -189,6 +202,12 @@ proptest! {
         prop_assert_eq!(run.pipe.queue(end).bytes, 0);
         let twice = run.fates.iter().filter(|fate| matches!(fate, Fate::Arrived(_, Some(_))));
         prop_assert_eq!(statistics.duplicates, twice.count() as u64);
+        let marked = run.marked(&packets);
+        prop_assert_eq!(statistics.marks, marked.len() as u64);
+        for packet in marked {
+            prop_assert!(packets[packet].ecn.is_capable());
+            prop_assert_eq!(run.codepoints[packet], Ecn::Ce);
+        }
         prop_assert!((0.0..=1.0).contains(&statistics.utilization));
         prop_assert!(statistics.queue_mean_pkts <= statistics.queue_max_pkts as f64);
     }
@@ -341,9 +360,10 @@ proptest! {
         for (index, packet) in packets.iter().enumerate() {
             seen.queue(packet.at);
             seen.bytes_out(packet.at);
-            let Packet { at, size, class } = *packet;
-            let outcome = seen.arrive(at, size, class, index);
-            prop_assert_eq!(outcome, unseen.arrive(at, size, class, index));
+            let Packet { at, size, class, ecn } = *packet;
+            let offer = Offer { size, class, ecn, flow: index as u32 % 7 };
+            let outcome = seen.arrive(at, offer, index);
+            prop_assert_eq!(outcome, unseen.arrive(at, offer, index));
         }
         let end = Time::from_secs(100);
         loop {
@@ -365,8 +385,8 @@ fn a_duplicate_reaches_the_far_end_behind_its_original() {
     };
     let now = Time::from_secs(1);
     assert_eq!(
-        Pipe::new(&config, 1).arrive(now, 100, 0, ()),
-        Arrival::Duplicated(now, now)
+        Pipe::new(&config, 1).arrive(now, Offer::of(100), ()),
+        Arrival::Duplicated(now, now, Ecn::NotEct)
     );
 }
 
@@ -378,9 +398,12 @@ fn a_full_queue_in_bytes_still_takes_a_packet_that_fits() {
         ..PipeConfig::default()
     };
     let mut pipe = Pipe::new(&config, 1);
-    let outcomes = [1500, 1000, 501, 500].map(|size| pipe.arrive(Time::ZERO, size, 0, ()));
+    let outcomes = [1500, 1000, 501, 500].map(|size| pipe.arrive(Time::ZERO, Offer::of(size), ()));
     assert_eq!(outcomes[2], Arrival::Lost(LossCause::QueueFull));
-    assert_eq!(outcomes[3], Arrival::Leaves(Time::from_micros(3_000)));
+    assert_eq!(
+        outcomes[3],
+        Arrival::Leaves(Time::from_micros(3_000), Ecn::NotEct)
+    );
     assert_eq!(pipe.drops(), 1);
 }
 
@@ -403,6 +426,7 @@ fn a_wrong_configuration_does_not_panic() {
     let codel = CoDelConfig {
         target: Duration::ZERO,
         interval: Duration::ZERO,
+        ecn: false,
     };
     let wrong = [
         PipeConfig {
@@ -455,7 +479,15 @@ fn a_wrong_configuration_does_not_panic() {
         let mut pipe = Pipe::new(&config, 1);
         for millis in 0..1_000 {
             let now = Time::from_millis(millis);
-            pipe.arrive(now, 1500, millis as u16, millis);
+            let class = millis as u16;
+            pipe.arrive(
+                now,
+                Offer {
+                    class,
+                    ..Offer::of(1500)
+                },
+                millis,
+            );
             pipe.depart(now);
         }
         pipe.reset_statistics(Time::from_secs(1));

@@ -174,6 +174,9 @@ pub struct LinkResult {
     pub queue_p99_pkts: f64,
     /// Packets dropped by the queue: overflow, RED or CoDel.
     pub drops: u64,
+    /// Packets that the queue marked instead of dropping them (ECN).
+    #[serde(default)]
+    pub marks: u64,
     /// Packets lost at random.
     #[serde(default)]
     pub random_losses: u64,

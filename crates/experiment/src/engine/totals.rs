@@ -103,6 +103,7 @@ fn link_result(
         queue_mean_pkts: statistics.queue_mean_pkts,
         queue_p99_pkts: statistics.queue_p99_pkts as f64,
         drops: statistics.drops,
+        marks: statistics.marks,
         random_losses: statistics.random_losses,
         packets: statistics.packets,
         bytes: statistics.bytes,

@@ -159,6 +159,7 @@ pub(crate) fn write_run(folder: &Path, flows: usize, seconds: u64, seed: u64) ->
                 queue_mean_pkts: queue_sum / steps as f64,
                 queue_p99_pkts: QUEUE,
                 drops,
+                marks: 0,
                 random_losses: 0,
                 packets: carried as u64,
                 bytes: (carried * 1500.0) as u64,

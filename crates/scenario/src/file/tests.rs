@@ -311,6 +311,7 @@ fn every_field_means_what_it_says() {
         Aqm::CoDel(CoDelConfig {
             target: Duration::from_millis(2),
             interval: Duration::from_millis(50),
+            ecn: false,
         })
     );
     assert_eq!(file.link[1].forward.accounting, Accounting::Ethernet);

@@ -107,6 +107,7 @@ fn red(fields: &mut Fields<'_, '_>) -> Aqm {
         max_p: fields.get_or("max_p", default.max_p, &share),
         mean_packet: fields.get_or("mean_packet", default.mean_packet, decode::bytes),
         gentle: fields.get_or("gentle", default.gentle, decode::boolean),
+        ecn: fields.get_or("ecn", default.ecn, decode::boolean),
     };
     let (min_th, max_th) = (red.min_th, red.max_th);
     if let Some(node) = fields.peek("max_th")
@@ -127,7 +128,12 @@ fn codel(fields: &mut Fields<'_, '_>) -> Aqm {
     let default = CoDelConfig::default();
     let target = fields.get_or("target", default.target, positive_duration);
     let interval = fields.get_or("interval", default.interval, positive_duration);
-    let aqm = Aqm::CoDel(CoDelConfig { target, interval });
+    let ecn = fields.get_or("ecn", default.ecn, decode::boolean);
+    let aqm = Aqm::CoDel(CoDelConfig {
+        target,
+        interval,
+        ecn,
+    });
     if let Some(node) = fields.peek("interval").or(fields.peek("target"))
         && aqm.check().is_err()
     {
