@@ -4,6 +4,7 @@ use crate::accounting::Accounting;
 use crate::codel::CoDelConfig;
 use crate::delay::{DelayConfig, ReorderConfig};
 use crate::loss::LossConfig;
+use crate::pie::{self, PieConfig};
 use crate::queue::Capacity;
 use crate::rate::Rate;
 use crate::red::RedConfig;
@@ -51,6 +52,8 @@ pub enum Aqm {
     /// CoDel (RFC 8289).
     #[cfg_attr(feature = "schema", schemars(rename = "codel"))]
     CoDel(CoDelConfig),
+    /// PIE (RFC 8033).
+    Pie(PieConfig),
 }
 
 impl Aqm {
@@ -85,6 +88,20 @@ impl Aqm {
             }) => {
                 require(*target > Duration::ZERO, "aqm.target", "must be above 0")?;
                 require(interval > target, "aqm.interval", "must be above target")
+            }
+            Aqm::Pie(PieConfig {
+                target,
+                tupdate,
+                alpha,
+                beta,
+                ..
+            }) => {
+                let above_0 = |gain: f64| gain > 0.0 && gain.is_finite();
+                require(*target > Duration::ZERO, "aqm.target", "must be above 0")?;
+                let often = *tupdate < pie::MIN_UPDATE;
+                require(!often, "aqm.tupdate", "must be at least 100us")?;
+                require(above_0(*alpha), "aqm.alpha", "must be above 0")?;
+                require(above_0(*beta), "aqm.beta", "must be above 0")
             }
         }
     }

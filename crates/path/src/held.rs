@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use crate::codel::CoDel;
+use crate::pie::Pie;
 use crate::queue::Waiting;
 use crate::red::Red;
 use crate::scheduler::{Scheduler, SchedulerConfig};
@@ -26,6 +27,7 @@ pub(crate) struct ClassQueue<T> {
     pub(crate) waiting: VecDeque<Waiting<T>>,
     pub(crate) bytes: u64,
     pub(crate) red: Option<Red>,
+    pub(crate) pie: Option<Pie>,
     pub(crate) codel: Option<CoDel>,
     /// When the class last ran out of packets; meaningful only while it has none.
     pub(crate) idle_since: Time,
@@ -43,11 +45,16 @@ pub(crate) struct Held<T> {
 }
 
 impl<T: Copy> Held<T> {
-    pub(crate) fn new(config: &SchedulerConfig, red: Option<&Red>, codel: Option<&CoDel>) -> Self {
+    pub(crate) fn new(
+        config: &SchedulerConfig,
+        (red, pie): (Option<&Red>, Option<&Pie>),
+        codel: Option<&CoDel>,
+    ) -> Self {
         let class = ClassQueue {
             waiting: VecDeque::new(),
             bytes: 0,
             red: red.cloned(),
+            pie: pie.cloned(),
             codel: codel.cloned(),
             idle_since: Time::ZERO,
         };
@@ -127,6 +134,9 @@ impl<T: Copy> Held<T> {
                 self.scheduler.abandon(class);
                 continue;
             };
+            if let Some(pie) = &mut queue.pie {
+                pie.sends(waiting.arrived, now, !queue.waiting.is_empty());
+            }
             let until = transmit(&waiting);
             let next = queue.waiting.front().map(|next| next.wire_bytes);
             self.scheduler

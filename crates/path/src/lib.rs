@@ -20,6 +20,7 @@ pub mod units;
 pub mod codel;
 pub mod delay;
 pub mod loss;
+pub mod pie;
 pub mod red;
 pub mod scheduler;
 

@@ -21,6 +21,7 @@ use crate::delay::DelayLine;
 use crate::ecn::Ecn;
 use crate::held::Held;
 use crate::loss::Loss;
+use crate::pie::Pie;
 use crate::queue::{Backlog, Capacity, QueueState, Waiting};
 use crate::random::Random;
 use crate::rate::{Rate, Transmitter, mean_time_for};
@@ -79,6 +80,8 @@ pub enum LossCause {
     Red,
     /// CoDel dropped it because it had waited too long.
     CoDel,
+    /// PIE dropped it early.
+    Pie,
     /// It was lost at random.
     Random,
 }
@@ -113,6 +116,7 @@ pub struct Pipe<T> {
     before: Counts,
     chances: Impairments,
     red: Option<Red>,
+    pie: Option<Box<Pie>>,
     held: Option<Box<Held<T>>>,
     /// Packets sent or dropped, but not yet returned by `depart`.
     out: VecDeque<Departure<T>>,
@@ -152,6 +156,10 @@ impl<T: Copy> Pipe<T> {
             }
             _ => None,
         };
+        let pie = match &config.aqm {
+            Aqm::Pie(pie) => Some(Box::new(Pie::new(pie))),
+            _ => None,
+        };
         let codel = match &config.aqm {
             Aqm::CoDel(codel) => Some(CoDel::new(codel)),
             _ => None,
@@ -159,8 +167,10 @@ impl<T: Copy> Pipe<T> {
         // At unlimited bandwidth nothing ever waits, so there is nothing to schedule.
         let waits = config.bandwidth != Rate::Unlimited;
         let fifo = config.scheduler == SchedulerConfig::Fifo;
-        let held = (waits && (!fifo || codel.is_some()))
-            .then(|| Box::new(Held::new(&config.scheduler, red.as_ref(), codel.as_ref())));
+        let held = (waits && (!fifo || codel.is_some())).then(|| {
+            let at_arrival = (red.as_ref(), pie.as_deref());
+            Box::new(Held::new(&config.scheduler, at_arrival, codel.as_ref()))
+        });
         let chances = Impairments {
             random: Random::new(seed),
             loss: Loss::new(&config.loss),
@@ -168,7 +178,7 @@ impl<T: Copy> Pipe<T> {
             duplicate: config.duplicate,
         };
         let certain = matches!(chances.loss, Loss::None) && chances.duplicate <= 0.0;
-        let plain = certain && held.is_none() && red.is_none();
+        let plain = certain && held.is_none() && red.is_none() && pie.is_none();
         Pipe {
             plain: chances.travel.constant().filter(|_| plain),
             accounting: config.accounting,
@@ -180,6 +190,7 @@ impl<T: Copy> Pipe<T> {
             before: Counts::default(),
             chances,
             red,
+            pie,
             held,
             out: VecDeque::new(),
         }
@@ -238,11 +249,33 @@ impl<T: Copy> Pipe<T> {
                 }
             }
         }
+        if self.pie_drops(now, offer.size) {
+            self.counts.drops += 1;
+            return Arrival::Lost(LossCause::Pie);
+        }
+        let free = self.backlog.free_at();
         let Some(sent) = self.transmit(now, offer.size) else {
             return Arrival::Lost(LossCause::QueueFull);
         };
+        if let Some(pie) = &mut self.pie {
+            pie.will_send(now, free.max(now));
+        }
         self.counts.marks += u64::from(ecn != offer.ecn);
         self.chances.deliver(sent, ecn, &mut self.counts)
+    }
+
+    /// Whether PIE drops a packet that arrives in an immediate pipe.
+    fn pie_drops(&mut self, now: Time, size: u32) -> bool {
+        let Some(pie) = &mut self.pie else {
+            return false;
+        };
+        pie.advance(now);
+        let (packets, bytes) = (self.backlog.packets(), self.backlog.bytes());
+        if !self.capacity.admits(packets, || bytes, size) {
+            pie.overflows();
+            return false;
+        }
+        pie.drops(bytes, &mut self.chances.random)
     }
 
     /// Queues a packet in its class, unless the class has no room for it.
@@ -265,7 +298,17 @@ impl<T: Copy> Pipe<T> {
                 }
             }
         }
-        if !self.capacity.admits(packets, || bytes, size) {
+        let admitted = self.capacity.admits(packets, || bytes, size);
+        if let Some(pie) = &mut queue.pie {
+            pie.advance(now);
+            if !admitted {
+                pie.overflows();
+            } else if pie.drops(bytes, &mut self.chances.random) {
+                self.counts.drops += 1;
+                return Arrival::Lost(LossCause::Pie);
+            }
+        }
+        if !admitted {
             self.counts.drops += 1;
             return Arrival::Lost(LossCause::QueueFull);
         }

@@ -142,6 +142,12 @@ impl Backlog {
         (self.packets() == 0).then(|| now - self.latest)
     }
 
+    /// When the newest packet has departed.
+    #[inline]
+    pub(crate) fn free_at(&self) -> Time {
+        self.latest
+    }
+
     /// Packets waiting or being sent.
     #[inline]
     pub(crate) fn packets(&self) -> usize {

@@ -25,7 +25,7 @@ pub struct PipeStatistics {
     pub packets: u64,
     /// Their IP bytes.
     pub bytes: u64,
-    /// Packets dropped by the queue: full, RED or CoDel.
+    /// Packets dropped by the queue: full, or by its AQM.
     pub drops: u64,
     /// Packets that arrived ECN-capable and that the queue marked (CE) instead of dropping them.
     pub marks: u64,

@@ -5,6 +5,7 @@ use std::cell::Cell;
 
 use fairwind_path::codel::CoDelConfig;
 use fairwind_path::loss::LossConfig;
+use fairwind_path::pie::PieConfig;
 use fairwind_path::pipe::{Aqm, Offer, Pipe, PipeConfig};
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
@@ -71,6 +72,10 @@ fn packets_cost_no_allocation_in_the_long_run() {
         },
         PipeConfig {
             aqm: Aqm::CoDel(CoDelConfig::default()),
+            ..plain.clone()
+        },
+        PipeConfig {
+            aqm: Aqm::Pie(PieConfig::default()),
             ..plain.clone()
         },
         PipeConfig {

@@ -9,6 +9,7 @@ use fairwind_path::delay::{
 };
 use fairwind_path::ecn::Ecn;
 use fairwind_path::loss::LossConfig;
+use fairwind_path::pie::PieConfig;
 use fairwind_path::pipe::{Aqm, Arrival, LossCause, Offer, Pipe, PipeConfig};
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
@@ -94,6 +95,15 @@ fn any_config() -> impl Strategy<Value = PipeConfig> {
             Aqm::CoDel(CoDelConfig {
                 ecn,
                 ..CoDelConfig::default()
+            })
+        }),
+        (0u64..20).prop_map(|millis| {
+            Aqm::Pie(PieConfig {
+                target: Duration::from_millis(2),
+                max_burst: Duration::from_millis(millis),
+                alpha: 10.0,
+                beta: 100.0,
+                ..PieConfig::default()
             })
         }),
     ];
@@ -187,7 +197,12 @@ proptest! {
         let end = Time::from_secs(3_600);
         let statistics = run.pipe.statistics(end);
         let lost = |cause| run.lost_to(cause).len() as u64;
-        let causes = [LossCause::QueueFull, LossCause::Red, LossCause::CoDel];
+        let causes = [
+            LossCause::QueueFull,
+            LossCause::Red,
+            LossCause::CoDel,
+            LossCause::Pie,
+        ];
         prop_assert_eq!(statistics.drops, causes.into_iter().map(lost).sum::<u64>());
         prop_assert_eq!(statistics.random_losses, lost(LossCause::Random));
         prop_assert_eq!(statistics.arrived, packets.len() as u64);
@@ -428,6 +443,11 @@ fn a_wrong_configuration_does_not_panic() {
         interval: Duration::ZERO,
         ecn: false,
     };
+    let pie = PieConfig {
+        tupdate: Duration::ZERO,
+        alpha: f64::NAN,
+        ..PieConfig::default()
+    };
     let wrong = [
         PipeConfig {
             bandwidth: Rate::Constant(Bandwidth::from_bps(0)),
@@ -456,6 +476,11 @@ fn a_wrong_configuration_does_not_panic() {
         PipeConfig {
             bandwidth: slow(),
             aqm: Aqm::CoDel(codel),
+            ..PipeConfig::default()
+        },
+        PipeConfig {
+            bandwidth: slow(),
+            aqm: Aqm::Pie(pie),
             ..PipeConfig::default()
         },
         PipeConfig {

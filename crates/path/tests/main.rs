@@ -5,6 +5,7 @@ mod cellular;
 mod codel;
 mod drive;
 mod laws;
+mod pie;
 mod rates;
 mod schedulers;
 mod traces;

@@ -172,7 +172,7 @@ pub struct LinkResult {
     /// Length that the queue did not exceed for 99 % of the time, packets.
     #[serde(with = "round")]
     pub queue_p99_pkts: f64,
-    /// Packets dropped by the queue: overflow, RED or CoDel.
+    /// Packets dropped by the queue: overflow or its AQM.
     pub drops: u64,
     /// Packets that the queue marked instead of dropping them (ECN).
     #[serde(default)]

@@ -271,6 +271,7 @@ fn describe_direction(direction: &file::link::Direction) -> String {
         Aqm::DropTail => {}
         Aqm::Red(red) => parts.push(format!("RED {} to {}", red.min_th, red.max_th)),
         Aqm::CoDel(codel) => parts.push(format!("CoDel {}", codel.target)),
+        Aqm::Pie(pie) => parts.push(format!("PIE {}", pie.target)),
     }
     match &direction.scheduler {
         Scheduler::Fifo => {}

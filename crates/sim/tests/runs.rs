@@ -2,7 +2,8 @@
 
 use fairwind_cc::native::find;
 use fairwind_path::delay::{Delay, DelayConfig};
-use fairwind_path::pipe::PipeConfig;
+use fairwind_path::pie::PieConfig;
+use fairwind_path::pipe::{Aqm, PipeConfig};
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
@@ -345,4 +346,34 @@ fn a_switch_before_the_start_is_the_control_from_the_start() {
     let mut windows = Windows::default();
     run(&scenario, &mut windows);
     assert_eq!(windows.0, [0, 100_000]);
+}
+
+/// Five flows through a bottleneck whose queue of 200 packets takes 240 ms, from 20 to 60 seconds.
+fn shared(aqm: Aqm) -> Outcome {
+    let mut scenario = dumbbell(&[GREEDY; 5], 60);
+    scenario.warmup = Duration::from_secs(20);
+    let bottleneck = &mut scenario.pipes[BOTTLENECK as usize];
+    bottleneck.capacity = Capacity::Packets(200);
+    bottleneck.aqm = aqm;
+    run(&scenario, &mut ())
+}
+
+/// The mean delay in the bottleneck's queue, in milliseconds: 1.2 ms a packet.
+fn queueing_ms(outcome: &Outcome) -> f64 {
+    outcome.pipes[BOTTLENECK as usize].queue_mean_pkts * 1.2
+}
+
+#[test]
+fn pie_holds_the_queue_of_reno_flows_near_its_target() {
+    let pie = shared(Aqm::Pie(PieConfig::default()));
+    let delay = queueing_ms(&pie);
+    assert!((10.0..20.0).contains(&delay), "{delay} ms");
+    let bottleneck = &pie.pipes[BOTTLENECK as usize];
+    assert!(bottleneck.utilization > 0.97, "{}", bottleneck.utilization);
+    let doubled = PieConfig {
+        target: Duration::from_millis(30),
+        ..PieConfig::default()
+    };
+    let delay = queueing_ms(&shared(Aqm::Pie(doubled)));
+    assert!((24.0..36.0).contains(&delay), "{delay} ms");
 }

@@ -10,6 +10,7 @@ use fairwind_path::accounting::Accounting;
 use fairwind_path::codel::CoDelConfig;
 use fairwind_path::delay::{Delay, Displacement, Jitter, JitterDistribution, ReorderConfig};
 use fairwind_path::loss::LossConfig;
+use fairwind_path::pie::PieConfig;
 use fairwind_path::pipe::Aqm;
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
@@ -114,6 +115,9 @@ between = ["b", "c"]
 capture = true
 aqm = { kind = "drop-tail" }
 scheduler = { kind = "fifo" }
+
+[link.reverse]
+aqm = { kind = "pie", target = "20ms", tupdate = "30ms", alpha = 0.25, beta = 2.5, max_burst = "100ms" }
 
 [[flow]]
 name = "one"
@@ -312,6 +316,16 @@ fn every_field_means_what_it_says() {
             target: Duration::from_millis(2),
             interval: Duration::from_millis(50),
             ecn: false,
+        })
+    );
+    assert_eq!(
+        file.link[1].reverse.aqm,
+        Aqm::Pie(PieConfig {
+            target: Duration::from_millis(20),
+            tupdate: Duration::from_millis(30),
+            alpha: 0.25,
+            beta: 2.5,
+            max_burst: Duration::from_millis(100),
         })
     );
     assert_eq!(file.link[1].forward.accounting, Accounting::Ethernet);

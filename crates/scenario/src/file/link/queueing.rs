@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fairwind_path::codel::CoDelConfig;
+use fairwind_path::pie::PieConfig;
 use fairwind_path::pipe::Aqm;
 use fairwind_path::queue::Capacity;
 use fairwind_path::red::RedConfig;
@@ -79,6 +80,7 @@ pub(super) fn aqm(node: &Node, findings: &mut Findings) -> Option<Aqm> {
         ("drop-tail", |_| Aqm::DropTail),
         ("red", red),
         ("codel", codel),
+        ("pie", pie),
     ];
     let examples = ["\"red\"", "{ kind = \"red\", min_th = 5, max_th = 15 }"];
     decode::by_kind(node, findings, "aqm", examples, KINDS)
@@ -141,6 +143,29 @@ fn codel(fields: &mut Fields<'_, '_>) -> Aqm {
         // The ratio of the defaults.
         let help = format!("write interval = \"{}\"", target * 20);
         fields.refuse(node.span, message, help);
+    }
+    aqm
+}
+
+fn pie(fields: &mut Fields<'_, '_>) -> Aqm {
+    let default = PieConfig::default();
+    // A gain of 0 would silently disable its part.
+    let gain = decode::number(f64::MIN_POSITIVE, 1e6);
+    let pie = PieConfig {
+        target: fields.get_or("target", default.target, positive_duration),
+        tupdate: fields.get_or("tupdate", default.tupdate, positive_duration),
+        alpha: fields.get_or("alpha", default.alpha, &gain),
+        beta: fields.get_or("beta", default.beta, &gain),
+        max_burst: fields.get_or("max_burst", default.max_burst, decode::duration),
+    };
+    let aqm = Aqm::Pie(pie);
+    if let Some(node) = fields.peek("tupdate")
+        && fields.is_complete()
+        && aqm.check().is_err()
+    {
+        let message = format!("{} is too short", pie.tupdate);
+        let help = "write at least tupdate = \"100us\"";
+        fields.refuse(node.span, message, help.to_owned());
     }
     aqm
 }
