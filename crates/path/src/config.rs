@@ -5,6 +5,7 @@ use crate::codel::CoDelConfig;
 use crate::delay::{DelayConfig, ReorderConfig};
 use crate::loss::LossConfig;
 use crate::pie::{self, PieConfig};
+use crate::policer::PolicerConfig;
 use crate::queue::Capacity;
 use crate::rate::Rate;
 use crate::red::RedConfig;
@@ -20,6 +21,8 @@ pub struct PipeConfig {
     pub accounting: Accounting,
     /// The time from the end of transmission to the far end.
     pub delay: DelayConfig,
+    /// What is dropped before the queue for exceeding a rate.
+    pub policer: Option<PolicerConfig>,
     /// Limit of the queue.
     pub capacity: Capacity,
     /// Active queue management. With several scheduler classes, each class has an independent instance.
@@ -148,6 +151,11 @@ impl PipeConfig {
                 "jitter.correlation",
                 "must be at least 0 and below 1",
             )?;
+        }
+        if let Some(PolicerConfig { rate, burst }) = self.policer {
+            let field = "policer.rate";
+            require(rate.as_bps() > 0, field, "must be above 0 bit/s")?;
+            require(burst.get() > 0, "policer.burst", "must be above 0 B")?;
         }
         self.aqm.check()?;
         self.check_scheduler()?;

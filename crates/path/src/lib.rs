@@ -21,6 +21,7 @@ pub mod codel;
 pub mod delay;
 pub mod loss;
 pub mod pie;
+pub mod policer;
 pub mod red;
 pub mod scheduler;
 

@@ -1,6 +1,6 @@
 //! A pipe: a queue, a transmitter and a delay, in one direction.
 //!
-//! An arriving packet may be lost at random; the queue admits or drops it; it is sent at the pipe's
+//! An arriving packet may be lost at random or exceed a policer; the queue admits or drops it; it is sent at the pipe's
 //! bandwidth; after the delay it reaches the far end.
 //!
 //! If packets depart in order of arrival and are dropped only on arrival, the far-end time is known at
@@ -22,6 +22,7 @@ use crate::ecn::Ecn;
 use crate::held::Held;
 use crate::loss::Loss;
 use crate::pie::Pie;
+use crate::policer::Policer;
 use crate::queue::{Backlog, Capacity, QueueState, Waiting};
 use crate::random::Random;
 use crate::rate::{Rate, Transmitter, mean_time_for};
@@ -84,6 +85,8 @@ pub enum LossCause {
     Pie,
     /// It was lost at random.
     Random,
+    /// It exceeded the policer's rate and burst.
+    Policer,
 }
 
 /// A packet that a pipe held, and its outcome.
@@ -115,6 +118,7 @@ pub struct Pipe<T> {
     /// The counts at the last reset.
     before: Counts,
     chances: Impairments,
+    policer: Option<Box<Policer>>,
     red: Option<Red>,
     pie: Option<Box<Pie>>,
     held: Option<Box<Held<T>>>,
@@ -177,7 +181,10 @@ impl<T: Copy> Pipe<T> {
             travel: DelayLine::new(&config.delay, config.reorder),
             duplicate: config.duplicate,
         };
-        let certain = matches!(chances.loss, Loss::None) && chances.duplicate <= 0.0;
+        let policer = config.policer.as_ref();
+        let policer = policer.map(|policer| Box::new(Policer::new(policer)));
+        let certain =
+            policer.is_none() && matches!(chances.loss, Loss::None) && chances.duplicate <= 0.0;
         let plain = certain && held.is_none() && red.is_none() && pie.is_none();
         Pipe {
             plain: chances.travel.constant().filter(|_| plain),
@@ -189,6 +196,7 @@ impl<T: Copy> Pipe<T> {
             counts: Counts::default(),
             before: Counts::default(),
             chances,
+            policer,
             red,
             pie,
             held,
@@ -232,6 +240,12 @@ impl<T: Copy> Pipe<T> {
         if self.chances.loss.takes(now, &mut self.chances.random) {
             self.counts.random_losses += 1;
             return Arrival::Lost(LossCause::Random);
+        }
+        if let Some(policer) = &mut self.policer
+            && !policer.passes(now, self.accounting.wire_bytes(offer.size))
+        {
+            self.counts.policed += 1;
+            return Arrival::Lost(LossCause::Policer);
         }
         if self.held.is_some() {
             return self.hold(now, offer, packet);
@@ -430,14 +444,14 @@ impl<T: Copy> Pipe<T> {
         }
     }
 
-    /// Packets dropped by the queue since the start, without those lost at random.
+    /// Packets dropped by the queue since the start, without those lost at random or to the policer.
     pub fn drops(&self) -> u64 {
         self.counts.drops
     }
 
-    /// Packets lost at random since the start.
-    pub fn random_losses(&self) -> u64 {
-        self.counts.random_losses
+    /// Packets lost since the start, whatever the cause.
+    pub fn losses(&self) -> u64 {
+        self.counts.losses()
     }
 
     /// IP bytes of the packets whose transmission ended by `now`, counted from the start.
@@ -475,8 +489,7 @@ impl<T: Copy> Pipe<T> {
             counts.bytes = self.backlog.bytes_out();
             counts.wire_bytes -= waiting.sum::<u64>();
         }
-        counts.arrived =
-            counts.packets + self.occupancy().0 as u64 + counts.drops + counts.random_losses;
+        counts.arrived = counts.packets + self.occupancy().0 as u64 + counts.losses();
         counts
     }
 

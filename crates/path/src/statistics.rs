@@ -31,6 +31,8 @@ pub struct PipeStatistics {
     pub marks: u64,
     /// Packets lost at random.
     pub random_losses: u64,
+    /// Packets dropped by the policer.
+    pub policed: u64,
     /// Packets delivered twice.
     pub duplicates: u64,
     /// Packets deliberately reordered.
@@ -48,8 +50,15 @@ pub(crate) struct Counts {
     pub(crate) drops: u64,
     pub(crate) marks: u64,
     pub(crate) random_losses: u64,
+    pub(crate) policed: u64,
     pub(crate) duplicates: u64,
     pub(crate) reordered: u64,
+}
+
+impl Counts {
+    pub(crate) fn losses(&self) -> u64 {
+        self.drops + self.random_losses + self.policed
+    }
 }
 
 /// The time that a queue spent at each length.
@@ -196,6 +205,7 @@ impl PipeStatistics {
             drops: now.drops - before.drops,
             marks: now.marks - before.marks,
             random_losses: now.random_losses - before.random_losses,
+            policed: now.policed - before.policed,
             duplicates: now.duplicates - before.duplicates,
             reordered: now.reordered - before.reordered,
         }

@@ -11,12 +11,13 @@ use fairwind_path::ecn::Ecn;
 use fairwind_path::loss::LossConfig;
 use fairwind_path::pie::PieConfig;
 use fairwind_path::pipe::{Aqm, Arrival, LossCause, Offer, Pipe, PipeConfig};
+use fairwind_path::policer::PolicerConfig;
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::red::RedConfig;
 use fairwind_path::scheduler::SchedulerConfig;
 use fairwind_path::trace::{Opportunities, Steps};
-use fairwind_path::units::{Bandwidth, Duration, Time};
+use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -122,6 +123,11 @@ fn any_config() -> impl Strategy<Value = PipeConfig> {
         Just(JitterDistribution::Normal),
         Just(JitterDistribution::Pareto),
     ];
+    let policer =
+        (10_000u64..50_000_000, 1_500u64..20_000).prop_map(|(bps, burst)| PolicerConfig {
+            rate: Bandwidth::from_bps(bps),
+            burst: Bytes(burst),
+        });
     let jitter = (0u64..20, distribution, 0.0..0.99, any::<bool>()).prop_map(
         |(millis, distribution, correlation, overtake)| Jitter {
             amount: Duration::from_millis(millis),
@@ -154,17 +160,19 @@ fn any_config() -> impl Strategy<Value = PipeConfig> {
             loss,
             prop_oneof![Just(0.0), 0.0..0.3],
             proptest::option::of(reorder),
+            proptest::option::of(policer),
         ),
     )
         .prop_map(
             |(
                 (bandwidth, accounting, delay, capacity, aqm),
-                (scheduler, loss, duplicate, reorder),
+                (scheduler, loss, duplicate, reorder, policer),
             )| {
                 PipeConfig {
                     bandwidth,
                     accounting,
                     delay,
+                    policer,
                     capacity,
                     aqm,
                     scheduler,
@@ -205,10 +213,14 @@ proptest! {
         ];
         prop_assert_eq!(statistics.drops, causes.into_iter().map(lost).sum::<u64>());
         prop_assert_eq!(statistics.random_losses, lost(LossCause::Random));
+        prop_assert_eq!(statistics.policed, lost(LossCause::Policer));
         prop_assert_eq!(statistics.arrived, packets.len() as u64);
         prop_assert_eq!(
             statistics.arrived,
-            statistics.packets + statistics.drops + statistics.random_losses
+            statistics.packets
+                + statistics.drops
+                + statistics.random_losses
+                + statistics.policed
         );
         let bytes = run.order.iter().map(|&index| u64::from(packets[index].size)).sum::<u64>();
         prop_assert_eq!(statistics.bytes, bytes);
@@ -481,6 +493,13 @@ fn a_wrong_configuration_does_not_panic() {
         PipeConfig {
             bandwidth: slow(),
             aqm: Aqm::Pie(pie),
+            ..PipeConfig::default()
+        },
+        PipeConfig {
+            policer: Some(PolicerConfig {
+                rate: Bandwidth::from_bps(0),
+                burst: Bytes(0),
+            }),
             ..PipeConfig::default()
         },
         PipeConfig {

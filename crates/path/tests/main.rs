@@ -6,6 +6,7 @@ mod codel;
 mod drive;
 mod laws;
 mod pie;
+mod policer;
 mod rates;
 mod schedulers;
 mod traces;

@@ -180,12 +180,19 @@ pub struct LinkResult {
     /// Packets lost at random.
     #[serde(default)]
     pub random_losses: u64,
+    /// Packets dropped by the link's policer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub policed: u64,
     /// Packets that left.
     #[serde(default)]
     pub packets: u64,
     /// IP bytes that left.
     #[serde(default)]
     pub bytes: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// How well the lab's emulator kept time, and the packets that it lost itself.

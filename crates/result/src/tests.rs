@@ -40,6 +40,7 @@ fn run(seed: u64, goodput_mbps: f64) -> RunResult {
             drops: 3,
             marks: 0,
             random_losses: 0,
+            policed: 0,
             packets: 8_640,
             bytes: 12_960_000,
         }],

@@ -262,6 +262,9 @@ fn describe_direction(direction: &file::link::Direction) -> String {
     if let Some(jitter) = &direction.jitter {
         parts.push(format!("jitter {}", jitter.amount));
     }
+    if let Some(policer) = direction.policer {
+        parts.push(format!("policed to {} and {}", policer.rate, policer.burst));
+    }
     match direction.queue_or_default() {
         Capacity::Unlimited => {}
         Capacity::Packets(packets) => parts.push(format!("queue {packets} pkt")),

@@ -335,6 +335,31 @@ x.toml:5:8: the queue of link `bottleneck`, 1000 bytes, holds no packet of flow 
 }
 
 #[test]
+fn a_policer_that_passes_no_packet_is_refused() {
+    let policer = "policer = { rate = \"1Mbit/s\", burst = \"1kB\" }";
+    assert_eq!(
+        broken("delay = \"10ms\"", policer),
+        "\
+x.toml:5:8: the policer of link `bottleneck` passes no packet of flow `one`, 1500 bytes, with a burst of 1000B
+  5 | name = \"bottleneck\"
+    |        ^^^^^^^^^^^^
+  help: write a burst of \"1500B\" or more"
+    );
+}
+
+#[test]
+fn pie_is_not_updated_all_the_time() {
+    assert_eq!(
+        broken("delay = \"10ms\"", "aqm = { kind = \"pie\", tupdate = \"1us\" }"),
+        "\
+x.toml:8:34: 1us is too short
+  8 | aqm = { kind = \"pie\", tupdate = \"1us\" }
+    |                                  ^^^^^
+  help: write at least tupdate = \"100us\""
+    );
+}
+
+#[test]
 fn two_flows_of_one_name_are_refused() {
     let twice = format!("{GOOD}\n[[flow]]\nname = \"one\"\nfrom = \"client\"\nto = \"server\"\n");
     assert_eq!(

@@ -327,7 +327,7 @@ impl Network {
             PipeSample {
                 queue_packets: queue.packets,
                 queue_bytes: queue.bytes,
-                drops: pipe.drops() + pipe.random_losses(),
+                drops: pipe.losses(),
                 bytes: pipe.bytes_out(now),
             }
         })

@@ -105,6 +105,7 @@ fn link_result(
         drops: statistics.drops,
         marks: statistics.marks,
         random_losses: statistics.random_losses,
+        policed: statistics.policed,
         packets: statistics.packets,
         bytes: statistics.bytes,
     }

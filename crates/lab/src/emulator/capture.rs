@@ -235,6 +235,7 @@ fn describe(unix_ns: u64, packet: &[u8], cause: LossCause) -> String {
         LossCause::CoDel => "CoDel",
         LossCause::Pie => "PIE",
         LossCause::Random => "random",
+        LossCause::Policer => "policer",
     };
     let (seconds, nanos) = (unix_ns / 1_000_000_000, unix_ns % 1_000_000_000);
     let bytes = packet.len();

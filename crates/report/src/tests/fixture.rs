@@ -161,6 +161,7 @@ pub(crate) fn write_run(folder: &Path, flows: usize, seconds: u64, seed: u64) ->
                 drops,
                 marks: 0,
                 random_losses: 0,
+                policed: 0,
                 packets: carried as u64,
                 bytes: (carried * 1500.0) as u64,
             },

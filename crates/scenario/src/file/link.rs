@@ -7,6 +7,7 @@ use fairwind_path::accounting::Accounting;
 use fairwind_path::delay::{Delay, Jitter, ReorderConfig};
 use fairwind_path::loss::LossConfig;
 use fairwind_path::pipe::Aqm;
+use fairwind_path::policer::PolicerConfig;
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::schema::Probability;
@@ -59,6 +60,8 @@ pub struct Direction {
     /// Random changes of the delay. Default: none.
     #[schemars(with = "Option<JitterValue>")]
     pub jitter: Option<Jitter>,
+    /// What is dropped before it reaches the queue, for exceeding a rate and a burst. Default: nothing.
+    pub policer: Option<PolicerConfig>,
     /// Length of the queue, including the packet in transmission; with a scheduler, of each class's
     /// queue. Default: `"50pkt"` with a bandwidth, as in Dummynet; unlimited without.
     pub queue: Option<Capacity>,
@@ -153,6 +156,7 @@ impl Direction {
             bandwidth: Rate::Unlimited,
             delay: Delay::Constant(Duration::ZERO),
             jitter: None,
+            policer: None,
             queue: None,
             aqm: Aqm::DropTail,
             scheduler: Scheduler::Fifo,
@@ -181,6 +185,9 @@ impl Direction {
             jitter: fields
                 .optional("jitter", impairments::jitter)
                 .or(base.jitter),
+            policer: fields
+                .optional("policer", queueing::policer)
+                .or(base.policer),
             queue: fields.optional("queue", queueing::queue).or(base.queue),
             aqm: fields.get_or("aqm", base.aqm, queueing::aqm),
             scheduler: fields.get_or("scheduler", base.scheduler, Scheduler::read),

@@ -12,6 +12,7 @@ use fairwind_path::delay::{Delay, Displacement, Jitter, JitterDistribution, Reor
 use fairwind_path::loss::LossConfig;
 use fairwind_path::pie::PieConfig;
 use fairwind_path::pipe::Aqm;
+use fairwind_path::policer::PolicerConfig;
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::red::RedConfig;
@@ -90,6 +91,7 @@ between = ["a", "b"]
 bandwidth = "10Mbit/s"
 delay = "1ms"
 jitter = { amount = "2ms", distribution = "normal", correlation = "25%", overtake = true }
+policer = { rate = "8Mbit/s", burst = "30kB" }
 queue = "75kB"
 aqm = { kind = "red", w_q = 0.5, min_th = 3e3, max_th = 9e3, max_p = 1, gentle = true, mean_packet = "1kB" }
 scheduler = { kind = "wf2q+", weights = { a = 40, two = 20 } }
@@ -305,6 +307,11 @@ fn every_field_means_what_it_says() {
         })
     );
     assert_eq!(link.forward.accounting, Accounting::EthernetWire);
+    let policer = PolicerConfig {
+        rate: Bandwidth::from_mbps(8),
+        burst: Bytes(30_000),
+    };
+    assert_eq!(link.forward.policer, Some(policer));
     assert_eq!(link.reverse.bandwidth, Rate::Unlimited);
     assert_eq!(link.reverse.queue, Some(Capacity::Unlimited));
     assert_eq!(link.reverse.loss, LossConfig::None);
@@ -527,6 +534,7 @@ fn schema_of<'a>(schema: &'a serde_json::Value, what: &str) -> &'a serde_json::V
         "link" => &definitions["Link"],
         "reverse" => &definitions["Direction"],
         "jitter" => &definitions["Jitter"],
+        "policer" => &definitions["Policer"],
         "reorder" => &definitions["Reorder"],
         "trace" => &definitions["TraceTable"],
         "flow" => &definitions["Flow"],

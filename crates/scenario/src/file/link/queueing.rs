@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fairwind_path::codel::CoDelConfig;
 use fairwind_path::pie::PieConfig;
 use fairwind_path::pipe::Aqm;
+use fairwind_path::policer::PolicerConfig;
 use fairwind_path::queue::Capacity;
 use fairwind_path::red::RedConfig;
 use schemars::JsonSchema;
@@ -84,6 +85,17 @@ pub(super) fn aqm(node: &Node, findings: &mut Findings) -> Option<Aqm> {
     ];
     let examples = ["\"red\"", "{ kind = \"red\", min_th = 5, max_th = 15 }"];
     decode::by_kind(node, findings, "aqm", examples, KINDS)
+}
+
+/// Reads a policer.
+pub(super) fn policer(node: &Node, findings: &mut Findings) -> Option<PolicerConfig> {
+    let example = "{ rate = \"20Mbit/s\", burst = \"64kB\" }";
+    let mut fields = Fields::of("policer", node, findings, example)?;
+    let policer = PolicerConfig {
+        rate: fields.required("rate", "\"20Mbit/s\"", decode::bandwidth),
+        burst: fields.required("burst", "\"64kB\"", decode::bytes),
+    };
+    fields.finish(policer)
 }
 
 /// Reads the length of a queue.

@@ -134,6 +134,7 @@ fn quantity(definition: &str) -> &'static str {
             "probability, [table](#loss), or a [recording](#bandwidth-traces-and-other-recordings)"
         }
         "JitterValue" => "time (uniform, by this amount), or a [table](#jitter)",
+        "Policer" => "[table](#policer)",
         "Aqm" => "[table](#aqm)",
         "SchedulerTable" => "[table](#scheduler)",
         "Reorder" => "[table](#reorder)",
