@@ -1,6 +1,7 @@
 //! Configuration of a pipe and its validation.
 
 use crate::accounting::Accounting;
+use crate::aggregation::AggregationConfig;
 use crate::codel::CoDelConfig;
 use crate::delay::{DelayConfig, ReorderConfig};
 use crate::loss::LossConfig;
@@ -23,6 +24,8 @@ pub struct PipeConfig {
     pub delay: DelayConfig,
     /// What is dropped before the queue for exceeding a rate.
     pub policer: Option<PolicerConfig>,
+    /// What waits after its transmission, to go on together.
+    pub aggregation: Option<AggregationConfig>,
     /// Limit of the queue.
     pub capacity: Capacity,
     /// Active queue management. With several scheduler classes, each class has an independent instance.
@@ -156,6 +159,15 @@ impl PipeConfig {
             let field = "policer.rate";
             require(rate.as_bps() > 0, field, "must be above 0 bit/s")?;
             require(burst.get() > 0, "policer.burst", "must be above 0 B")?;
+        }
+        if let Some(AggregationConfig { interval, packets }) = self.aggregation {
+            let field = "aggregation.interval";
+            require(interval > Duration::ZERO, field, "must be above 0")?;
+            require(
+                packets != Some(0),
+                "aggregation.packets",
+                "must be at least 1",
+            )?;
         }
         self.aqm.check()?;
         self.check_scheduler()?;

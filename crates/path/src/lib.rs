@@ -8,6 +8,7 @@
 //! have active queue management (AQM) and a scheduler. [`routes`] says which pipes a packet takes.
 
 pub mod accounting;
+pub mod aggregation;
 pub mod ecn;
 pub mod pipe;
 pub mod queue;

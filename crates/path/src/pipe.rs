@@ -1,7 +1,7 @@
 //! A pipe: a queue, a transmitter and a delay, in one direction.
 //!
 //! An arriving packet may be lost at random or exceed a policer; the queue admits or drops it; it is sent at the pipe's
-//! bandwidth; after the delay it reaches the far end.
+//! bandwidth; it may wait for the end of an interval; after the delay it reaches the far end.
 //!
 //! If packets depart in order of arrival and are dropped only on arrival, the far-end time is known at
 //! once and the pipe holds no packets: it is *immediate*. With CoDel, or a scheduler other than FIFO,
@@ -16,6 +16,7 @@
 use std::collections::VecDeque;
 
 use crate::accounting::Accounting;
+use crate::aggregation::Aggregation;
 use crate::codel::CoDel;
 use crate::delay::DelayLine;
 use crate::ecn::Ecn;
@@ -105,8 +106,8 @@ pub struct Departure<T> {
 /// A pipe and its state. `T` identifies a packet to the caller; the pipe only returns it.
 #[derive(Clone, Debug)]
 pub struct Pipe<T> {
-    /// The constant delay, if the pipe is immediate, has neither jitter nor reordering nor duplicates,
-    /// and drops packets only when the queue is full: the fast path of `arrive`.
+    /// The constant delay, if the pipe is immediate, has neither jitter, reordering, duplicates
+    /// nor aggregation, and drops packets only when the queue is full: the fast path of `arrive`.
     plain: Option<Duration>,
     accounting: Accounting,
     capacity: Capacity,
@@ -131,6 +132,7 @@ pub struct Pipe<T> {
 struct Impairments {
     random: Random,
     loss: Loss,
+    aggregation: Option<Aggregation>,
     travel: DelayLine,
     duplicate: f64,
 }
@@ -138,6 +140,10 @@ struct Impairments {
 impl Impairments {
     /// The outcome for a packet whose transmission ends at `sent`.
     fn deliver(&mut self, sent: Time, ecn: Ecn, counts: &mut Counts) -> Arrival {
+        let sent = match &mut self.aggregation {
+            Some(aggregation) => aggregation.turn(sent),
+            None => sent,
+        };
         let (first, displaced) = self.travel.pass(sent, &mut self.random);
         counts.reordered += u64::from(displaced);
         if !self.random.chance(self.duplicate) {
@@ -178,14 +184,15 @@ impl<T: Copy> Pipe<T> {
         let chances = Impairments {
             random: Random::new(seed),
             loss: Loss::new(&config.loss),
+            aggregation: config.aggregation.as_ref().map(Aggregation::new),
             travel: DelayLine::new(&config.delay, config.reorder),
             duplicate: config.duplicate,
         };
         let policer = config.policer.as_ref();
         let policer = policer.map(|policer| Box::new(Policer::new(policer)));
-        let certain =
-            policer.is_none() && matches!(chances.loss, Loss::None) && chances.duplicate <= 0.0;
-        let plain = certain && held.is_none() && red.is_none() && pie.is_none();
+        let certain = matches!(chances.loss, Loss::None) && chances.duplicate <= 0.0;
+        let only_full = policer.is_none() && red.is_none() && pie.is_none();
+        let plain = certain && only_full && held.is_none() && chances.aggregation.is_none();
         Pipe {
             plain: chances.travel.constant().filter(|_| plain),
             accounting: config.accounting,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fairwind_path::accounting::Accounting;
+use fairwind_path::aggregation::AggregationConfig;
 use fairwind_path::codel::CoDelConfig;
 use fairwind_path::delay::{
     Delay, DelayConfig, Displacement, Jitter, JitterDistribution, ReorderConfig,
@@ -128,6 +129,13 @@ fn any_config() -> impl Strategy<Value = PipeConfig> {
             rate: Bandwidth::from_bps(bps),
             burst: Bytes(burst),
         });
+    let aggregation =
+        (1u64..10_000, proptest::option::of(1u32..20)).prop_map(|(micros, packets)| {
+            AggregationConfig {
+                interval: Duration::from_micros(micros),
+                packets,
+            }
+        });
     let jitter = (0u64..20, distribution, 0.0..0.99, any::<bool>()).prop_map(
         |(millis, distribution, correlation, overtake)| Jitter {
             amount: Duration::from_millis(millis),
@@ -161,18 +169,20 @@ fn any_config() -> impl Strategy<Value = PipeConfig> {
             prop_oneof![Just(0.0), 0.0..0.3],
             proptest::option::of(reorder),
             proptest::option::of(policer),
+            proptest::option::of(aggregation),
         ),
     )
         .prop_map(
             |(
                 (bandwidth, accounting, delay, capacity, aqm),
-                (scheduler, loss, duplicate, reorder, policer),
+                (scheduler, loss, duplicate, reorder, policer, aggregation),
             )| {
                 PipeConfig {
                     bandwidth,
                     accounting,
                     delay,
                     policer,
+                    aggregation,
                     capacity,
                     aqm,
                     scheduler,
@@ -499,6 +509,13 @@ fn a_wrong_configuration_does_not_panic() {
             policer: Some(PolicerConfig {
                 rate: Bandwidth::from_bps(0),
                 burst: Bytes(0),
+            }),
+            ..PipeConfig::default()
+        },
+        PipeConfig {
+            aggregation: Some(AggregationConfig {
+                interval: Duration::ZERO,
+                packets: Some(0),
             }),
             ..PipeConfig::default()
         },

@@ -1,5 +1,6 @@
 //! Invariants and worked examples of pipes and queues, through the public interface.
 
+mod aggregation;
 mod allocations;
 mod cellular;
 mod codel;

@@ -301,6 +301,12 @@ fn describe_direction(direction: &file::link::Direction) -> String {
     if let Some(reorder) = &direction.reorder {
         parts.push(format!("reorders {}", reorder.probability));
     }
+    if let Some(aggregation) = &direction.aggregation {
+        parts.push(match aggregation.packets {
+            None => format!("aggregates {}", aggregation.interval),
+            Some(most) => format!("aggregates {most} pkt in {}", aggregation.interval),
+        });
+    }
     parts.join(", ")
 }
 

@@ -17,6 +17,7 @@ pub fn pipe(direction: &Direction) -> PipeConfig {
             jitter: direction.jitter,
         },
         policer: direction.policer,
+        aggregation: direction.aggregation,
         capacity: direction.queue_or_default(),
         aqm: direction.aqm.clone(),
         scheduler: scheduler(&direction.scheduler),

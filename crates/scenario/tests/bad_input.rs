@@ -350,7 +350,10 @@ x.toml:5:8: the policer of link `bottleneck` passes no packet of flow `one`, 150
 #[test]
 fn pie_is_not_updated_all_the_time() {
     assert_eq!(
-        broken("delay = \"10ms\"", "aqm = { kind = \"pie\", tupdate = \"1us\" }"),
+        broken(
+            "delay = \"10ms\"",
+            "aqm = { kind = \"pie\", tupdate = \"1us\" }"
+        ),
         "\
 x.toml:8:34: 1us is too short
   8 | aqm = { kind = \"pie\", tupdate = \"1us\" }

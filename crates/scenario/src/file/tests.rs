@@ -7,6 +7,7 @@ use std::path::Path;
 
 use fairwind_cc::native::Parameters;
 use fairwind_path::accounting::Accounting;
+use fairwind_path::aggregation::AggregationConfig;
 use fairwind_path::codel::CoDelConfig;
 use fairwind_path::delay::{Delay, Displacement, Jitter, JitterDistribution, ReorderConfig};
 use fairwind_path::loss::LossConfig;
@@ -99,6 +100,7 @@ loss = { kind = "gilbert-elliott", p = 0.01, r = 0.2, h = 0.1, k = "99.9%" }
 duplicate = 0.001
 reorder = { probability = "1%", delay = "3ms" }
 accounting = "ethernet-wire"
+aggregation = { interval = "4ms", packets = 32 }
 
 [link.reverse]
 bandwidth = "unlimited"
@@ -107,10 +109,12 @@ jitter = "1ms"
 queue = "unlimited"
 aqm = { kind = "codel", target = "2ms", interval = "50ms" }
 scheduler = { kind = "priority", order = ["two", "a"] }
+policer = "none"
 loss = 0
 duplicate = 0
 reorder = { probability = 0.5 }
 accounting = "ip"
+aggregation = "none"
 
 [[link]]
 between = ["b", "c"]
@@ -312,9 +316,18 @@ fn every_field_means_what_it_says() {
         burst: Bytes(30_000),
     };
     assert_eq!(link.forward.policer, Some(policer));
+    let aggregation = AggregationConfig {
+        interval: Duration::from_millis(4),
+        packets: Some(32),
+    };
+    assert_eq!(link.forward.aggregation, Some(aggregation));
     assert_eq!(link.reverse.bandwidth, Rate::Unlimited);
     assert_eq!(link.reverse.queue, Some(Capacity::Unlimited));
     assert_eq!(link.reverse.loss, LossConfig::None);
+    assert_eq!(
+        (link.reverse.policer, link.reverse.aggregation),
+        (None, None)
+    );
     let reorder = link.reverse.reorder.map(|reorder| reorder.displacement);
     assert_eq!(reorder, Some(Displacement::SkipsDelay));
     assert_eq!(
@@ -535,6 +548,7 @@ fn schema_of<'a>(schema: &'a serde_json::Value, what: &str) -> &'a serde_json::V
         "reverse" => &definitions["Direction"],
         "jitter" => &definitions["Jitter"],
         "policer" => &definitions["Policer"],
+        "aggregation" => &definitions["Aggregation"],
         "reorder" => &definitions["Reorder"],
         "trace" => &definitions["TraceTable"],
         "flow" => &definitions["Flow"],

@@ -87,15 +87,18 @@ pub(super) fn aqm(node: &Node, findings: &mut Findings) -> Option<Aqm> {
     decode::by_kind(node, findings, "aqm", examples, KINDS)
 }
 
-/// Reads a policer.
-pub(super) fn policer(node: &Node, findings: &mut Findings) -> Option<PolicerConfig> {
+/// Reads a policer, or that there is none.
+pub(super) fn policer(node: &Node, findings: &mut Findings) -> Option<Option<PolicerConfig>> {
+    if node.is_text("none") {
+        return Some(None);
+    }
     let example = "{ rate = \"20Mbit/s\", burst = \"64kB\" }";
     let mut fields = Fields::of("policer", node, findings, example)?;
     let policer = PolicerConfig {
         rate: fields.required("rate", "\"20Mbit/s\"", decode::bandwidth),
         burst: fields.required("burst", "\"64kB\"", decode::bytes),
     };
-    fields.finish(policer)
+    fields.finish(Some(policer))
 }
 
 /// Reads the length of a queue.
