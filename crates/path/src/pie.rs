@@ -325,10 +325,10 @@ mod tests {
             exact.will_send(arrived, start);
             late.will_send(arrived, start);
         }
-        for millis in 0..6_000 {
+        for millis in 0..3_900 {
             exact.advance(Time::from_millis(millis));
         }
-        late.advance(Time::from_millis(5_999));
+        late.advance(Time::from_millis(3_899));
         assert!(exact.probability > 0.0);
         assert_eq!(exact.probability, late.probability);
         assert_eq!(exact.next_update, late.next_update);

@@ -355,9 +355,9 @@ fn pie_is_not_updated_all_the_time() {
             "aqm = { kind = \"pie\", tupdate = \"1us\" }"
         ),
         "\
-x.toml:8:34: 1us is too short
+x.toml:8:33: 1us is too short
   8 | aqm = { kind = \"pie\", tupdate = \"1us\" }
-    |                                  ^^^^^
+    |                                 ^^^^^
   help: write at least tupdate = \"100us\""
     );
 }
