@@ -91,7 +91,10 @@ fn what_cannot_be_done_is_told_with_what_would_help() {
         assert!(said.contains("is not loaded"), "{said}");
         let (code, said) = bench.refused(&["load", "westwood"]);
         assert_eq!(code, Some(2));
-        assert!(said.contains("cubic, fairwind, nocc, reno, sfsack"), "{said}");
+        assert!(
+            said.contains("cubic, fairwind, nocc, reno, sfsack"),
+            "{said}"
+        );
 
         let (code, said) = bench.refused(&["unload", "no.such"]);
         assert_eq!(code, Some(2));

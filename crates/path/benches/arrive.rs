@@ -36,6 +36,7 @@ fn measure(name: &str, config: &PipeConfig) {
             }
             let offer = Offer {
                 class: (packet % 4) as u16,
+                flow: (packet % 4) as u32,
                 ..Offer::of(1500)
             };
             black_box(pipe.arrive(now, offer, packet));

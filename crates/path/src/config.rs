@@ -4,6 +4,7 @@ use crate::accounting::Accounting;
 use crate::aggregation::AggregationConfig;
 use crate::codel::CoDelConfig;
 use crate::delay::{DelayConfig, ReorderConfig};
+use crate::fq_codel::{self, FqCoDelConfig};
 use crate::loss::LossConfig;
 use crate::pie::{self, PieConfig};
 use crate::policer::PolicerConfig;
@@ -60,9 +61,17 @@ pub enum Aqm {
     CoDel(CoDelConfig),
     /// PIE (RFC 8033).
     Pie(PieConfig),
+    /// FQ-CoDel (RFC 8290): a queue with CoDel for each flow, served in turn. Not with a scheduler.
+    #[cfg_attr(feature = "schema", schemars(rename = "fq-codel"))]
+    FqCoDel(FqCoDelConfig),
 }
 
 impl Aqm {
+    /// Whether it decides which packet goes next, and no scheduler does.
+    pub fn schedules(&self) -> bool {
+        matches!(self, Aqm::FqCoDel(_))
+    }
+
     /// Validates the parameters.
     ///
     /// # Errors
@@ -108,6 +117,23 @@ impl Aqm {
                 require(!often, "aqm.tupdate", "must be at least 100us")?;
                 require(above_0(*alpha), "aqm.alpha", "must be above 0")?;
                 require(above_0(*beta), "aqm.beta", "must be above 0")
+            }
+            Aqm::FqCoDel(FqCoDelConfig {
+                flows,
+                quantum,
+                target,
+                interval,
+                ecn,
+            }) => {
+                let flows = (1..=fq_codel::MOST_FLOWS).contains(flows);
+                require(flows, "aqm.flows", "must be 1 to 65536")?;
+                require(quantum.get() > 0, "aqm.quantum", "must be above 0")?;
+                let codel = CoDelConfig {
+                    target: *target,
+                    interval: *interval,
+                    ecn: *ecn,
+                };
+                Aqm::CoDel(codel).check()
             }
         }
     }
@@ -179,6 +205,12 @@ impl PipeConfig {
     }
 
     fn check_scheduler(&self) -> Result<(), ConfigError> {
+        let alone = !self.aqm.schedules() || self.scheduler == SchedulerConfig::Fifo;
+        require(
+            alone,
+            "scheduler",
+            "must be FIFO with an AQM that schedules",
+        )?;
         match &self.scheduler {
             SchedulerConfig::Fifo => Ok(()),
             SchedulerConfig::StrictPriority { classes } => {

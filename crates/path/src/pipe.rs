@@ -4,7 +4,7 @@
 //! bandwidth; it may wait for the end of an interval; after the delay it reaches the far end.
 //!
 //! If packets depart in order of arrival and are dropped only on arrival, the far-end time is known at
-//! once and the pipe holds no packets: it is *immediate*. With CoDel, or a scheduler other than FIFO,
+//! once and the pipe holds no packets: it is *immediate*. With CoDel, FQ-CoDel, or a scheduler other than FIFO,
 //! it holds packets and returns them through [`Pipe::next_departure`] and [`Pipe::depart`].
 //!
 //! | original | here |
@@ -17,7 +17,6 @@ use std::collections::VecDeque;
 
 use crate::accounting::Accounting;
 use crate::aggregation::Aggregation;
-use crate::codel::CoDel;
 use crate::delay::DelayLine;
 use crate::ecn::Ecn;
 use crate::held::Held;
@@ -26,9 +25,8 @@ use crate::pie::Pie;
 use crate::policer::Policer;
 use crate::queue::{Backlog, Capacity, QueueState, Waiting};
 use crate::random::Random;
-use crate::rate::{Rate, Transmitter, mean_time_for};
+use crate::rate::{Transmitter, mean_time_for};
 use crate::red::{Red, Verdict};
-use crate::scheduler::SchedulerConfig;
 use crate::statistics::{Counts, Lengths};
 use crate::units::{Duration, Time};
 
@@ -103,6 +101,18 @@ pub struct Departure<T> {
     pub outcome: Arrival,
 }
 
+impl<T> Departure<T> {
+    /// A packet that was held, and dropped at `time`.
+    fn lost(waiting: Waiting<T>, time: Time, cause: LossCause) -> Departure<T> {
+        Departure {
+            packet: waiting.packet,
+            size: waiting.size,
+            time,
+            outcome: Arrival::Lost(cause),
+        }
+    }
+}
+
 /// A pipe and its state. `T` identifies a packet to the caller; the pipe only returns it.
 #[derive(Clone, Debug)]
 pub struct Pipe<T> {
@@ -170,17 +180,8 @@ impl<T: Copy> Pipe<T> {
             Aqm::Pie(pie) => Some(Box::new(Pie::new(pie))),
             _ => None,
         };
-        let codel = match &config.aqm {
-            Aqm::CoDel(codel) => Some(CoDel::new(codel)),
-            _ => None,
-        };
-        // At unlimited bandwidth nothing ever waits, so there is nothing to schedule.
-        let waits = config.bandwidth != Rate::Unlimited;
-        let fifo = config.scheduler == SchedulerConfig::Fifo;
-        let held = (waits && (!fifo || codel.is_some())).then(|| {
-            let at_arrival = (red.as_ref(), pie.as_deref());
-            Box::new(Held::new(&config.scheduler, at_arrival, codel.as_ref()))
-        });
+        let at_arrival = (red.as_ref(), pie.as_deref());
+        let held = Held::new(config, at_arrival, seed).map(Box::new);
         let chances = Impairments {
             random: Random::new(seed),
             loss: Loss::new(&config.loss),
@@ -243,13 +244,14 @@ impl<T: Copy> Pipe<T> {
 
     #[inline(never)]
     fn arrive_slow(&mut self, now: Time, offer: Offer, packet: T) -> Arrival {
+        let size = offer.size;
         self.catch_up(now);
         if self.chances.loss.takes(now, &mut self.chances.random) {
             self.counts.random_losses += 1;
             return Arrival::Lost(LossCause::Random);
         }
         if let Some(policer) = &mut self.policer
-            && !policer.passes(now, self.accounting.wire_bytes(offer.size))
+            && !policer.passes(now, self.accounting.wire_bytes(size))
         {
             self.counts.policed += 1;
             return Arrival::Lost(LossCause::Policer);
@@ -299,53 +301,37 @@ impl<T: Copy> Pipe<T> {
         pie.drops(bytes, &mut self.chances.random)
     }
 
-    /// Queues a packet in its class, unless the class has no room for it.
+    /// Queues a packet, unless there is no room for it.
     fn hold(&mut self, now: Time, offer: Offer, packet: T) -> Arrival {
         let Some(held) = &mut self.held else {
             return Arrival::Lost(LossCause::QueueFull);
         };
-        let (size, class) = (offer.size, held.class_index(offer.class));
-        let (packets, bytes) = held.occupancy(class);
-        let queue = &mut held.classes[class];
-        let mut marked = false;
-        if let Some(red) = &mut queue.red {
-            let idle = (packets == 0).then(|| now - queue.idle_since);
-            match red.judge((packets, bytes), idle, offer, &mut self.chances.random) {
-                Verdict::Pass => {}
-                Verdict::Mark => marked = true,
-                Verdict::Drop => {
-                    self.counts.drops += 1;
-                    return Arrival::Lost(LossCause::Red);
-                }
-            }
-        }
-        let admitted = self.capacity.admits(packets, || bytes, size);
-        if let Some(pie) = &mut queue.pie {
-            pie.advance(now);
-            if !admitted {
-                pie.overflows();
-            } else if pie.drops(bytes, &mut self.chances.random) {
+        let judged = held.judge(now, offer, self.capacity, &mut self.chances.random);
+        let marked = match judged {
+            Ok(marked) => marked,
+            Err(cause) => {
                 self.counts.drops += 1;
-                return Arrival::Lost(LossCause::Pie);
+                return Arrival::Lost(cause);
             }
-        }
-        if !admitted {
-            self.counts.drops += 1;
-            return Arrival::Lost(LossCause::QueueFull);
-        }
+        };
+        let size = offer.size;
         let wire_bytes = self.accounting.wire_bytes(size);
         self.lengths.held(held.packets, now);
-        held.push(
-            class,
-            Waiting {
-                packet,
-                size,
-                wire_bytes,
-                arrived: now,
-                ecn: offer.ecn,
-                marked,
-            },
-        );
+        let waiting = Waiting {
+            packet,
+            size,
+            wire_bytes,
+            arrived: now,
+            ecn: offer.ecn,
+            marked,
+        };
+        held.push(offer, waiting);
+        let cause = LossCause::QueueFull;
+        held.shed(self.capacity, |dropped, packets_before| {
+            self.lengths.held(packets_before, now);
+            self.counts.drops += 1;
+            self.out.push_back(Departure::lost(dropped, now, cause));
+        });
         if held.in_service.is_none() {
             self.serve(now);
         }
@@ -368,14 +354,7 @@ impl<T: Copy> Pipe<T> {
         held.serve(now, transmit, |dropped, packets_before| {
             lengths.held(packets_before, now);
             counts.drops += 1;
-            let outcome = Arrival::Lost(LossCause::CoDel);
-            let Waiting { packet, size, .. } = dropped;
-            out.push_back(Departure {
-                packet,
-                size,
-                time: now,
-                outcome,
-            });
+            out.push_back(Departure::lost(dropped, now, LossCause::CoDel));
         });
     }
 
@@ -434,6 +413,13 @@ impl<T: Copy> Pipe<T> {
     #[inline]
     pub fn is_immediate(&self) -> bool {
         self.held.is_none()
+    }
+
+    /// Whether the flow of a packet matters.
+    pub fn tells_flows_apart(&self) -> bool {
+        self.held
+            .as_ref()
+            .is_some_and(|held| held.tells_flows_apart())
     }
 
     /// Whether far-end times never decrease in the order in which the pipe reports them.

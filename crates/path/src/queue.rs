@@ -33,6 +33,15 @@ impl Capacity {
             Capacity::Bytes(limit) => bytes() + u64::from(size) <= limit,
         }
     }
+
+    /// Whether so many packets and bytes fit.
+    pub(crate) fn holds(self, packets: usize, bytes: u64) -> bool {
+        match self {
+            Capacity::Packets(limit) => packets <= limit as usize,
+            Capacity::Unlimited => true,
+            Capacity::Bytes(limit) => bytes <= limit,
+        }
+    }
 }
 
 /// The packets waiting or being sent at one moment.

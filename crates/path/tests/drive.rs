@@ -13,6 +13,18 @@ pub(crate) struct Packet {
     pub ecn: Ecn,
 }
 
+impl Packet {
+    /// A flow for each class.
+    pub(crate) fn offer(&self) -> Offer {
+        Offer {
+            size: self.size,
+            class: self.class,
+            ecn: self.ecn,
+            flow: self.class.into(),
+        }
+    }
+}
+
 /// The outcome of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fate {
@@ -121,13 +133,7 @@ pub(crate) fn run_late(config: &PipeConfig, packets: &[Packet], seed: u64, late:
     };
     for (index, packet) in packets.iter().enumerate() {
         depart(&mut pipe, packet.at, &mut note);
-        let offer = Offer {
-            size: packet.size,
-            class: packet.class,
-            ecn: packet.ecn,
-            flow: index as u32 % 7,
-        };
-        let outcome = pipe.arrive(packet.at, offer, index);
+        let outcome = pipe.arrive(packet.at, packet.offer(), index);
         assert!(!pipe.is_immediate() || outcome != Arrival::Held);
         note(index, outcome);
     }

@@ -9,6 +9,7 @@ use fairwind_path::delay::{
     Delay, DelayConfig, Displacement, Jitter, JitterDistribution, ReorderConfig,
 };
 use fairwind_path::ecn::Ecn;
+use fairwind_path::fq_codel::FqCoDelConfig;
 use fairwind_path::loss::LossConfig;
 use fairwind_path::pie::PieConfig;
 use fairwind_path::pipe::{Aqm, Arrival, LossCause, Offer, Pipe, PipeConfig};
@@ -99,6 +100,13 @@ fn any_config() -> impl Strategy<Value = PipeConfig> {
                 ..CoDelConfig::default()
             })
         }),
+        (1u32..10, any::<bool>()).prop_map(|(flows, ecn)| {
+            Aqm::FqCoDel(FqCoDelConfig {
+                flows,
+                ecn,
+                ..FqCoDelConfig::default()
+            })
+        }),
         (0u64..20).prop_map(|millis| {
             Aqm::Pie(PieConfig {
                 target: Duration::from_millis(2),
@@ -184,8 +192,11 @@ fn any_config() -> impl Strategy<Value = PipeConfig> {
                     policer,
                     aggregation,
                     capacity,
+                    scheduler: match aqm.schedules() {
+                        true => SchedulerConfig::Fifo,
+                        false => scheduler,
+                    },
                     aqm,
-                    scheduler,
                     loss,
                     duplicate,
                     reorder,
@@ -273,8 +284,11 @@ proptest! {
         let run = run(&config, &packets, seed);
         prop_assert!(run.pipe.keeps_order());
         prop_assert!(run.far_ends().is_sorted());
-        let classes = config.scheduler.classes() as u16;
-        for class in 0..classes {
+        let classes = match config.aqm.schedules() {
+            true => u16::MAX,
+            false => config.scheduler.classes() as u16,
+        };
+        for class in 0..classes.min(5) {
             let of_class = |&&index: &&usize| packets[index].class.min(classes - 1) == class;
             prop_assert!(run.order.iter().filter(of_class).is_sorted());
         }
@@ -335,6 +349,7 @@ proptest! {
     fn a_scheduler_of_one_class_is_a_fifo(
         config in any_config(), packets in packets(), seed: u64, weight in 1u32..9,
     ) {
+        prop_assume!(!config.aqm.schedules());
         let fifo = PipeConfig {
             scheduler: SchedulerConfig::Fifo,
             delay: DelayConfig { jitter: None, ..config.delay },
@@ -397,8 +412,7 @@ proptest! {
         for (index, packet) in packets.iter().enumerate() {
             seen.queue(packet.at);
             seen.bytes_out(packet.at);
-            let Packet { at, size, class, ecn } = *packet;
-            let offer = Offer { size, class, ecn, flow: index as u32 % 7 };
+            let (at, offer) = (packet.at, packet.offer());
             let outcome = seen.arrive(at, offer, index);
             prop_assert_eq!(outcome, unseen.arrive(at, offer, index));
         }
@@ -470,7 +484,23 @@ fn a_wrong_configuration_does_not_panic() {
         alpha: f64::NAN,
         ..PieConfig::default()
     };
+    let fq_codel = FqCoDelConfig {
+        flows: 0,
+        quantum: Bytes(0),
+        ..FqCoDelConfig::default()
+    };
     let wrong = [
+        PipeConfig {
+            bandwidth: slow(),
+            aqm: Aqm::FqCoDel(fq_codel),
+            ..PipeConfig::default()
+        },
+        PipeConfig {
+            bandwidth: slow(),
+            aqm: Aqm::FqCoDel(FqCoDelConfig::default()),
+            scheduler: SchedulerConfig::StrictPriority { classes: 2 },
+            ..PipeConfig::default()
+        },
         PipeConfig {
             bandwidth: Rate::Constant(Bandwidth::from_bps(0)),
             scheduler: SchedulerConfig::StrictPriority { classes: 0 },
@@ -541,14 +571,12 @@ fn a_wrong_configuration_does_not_panic() {
         for millis in 0..1_000 {
             let now = Time::from_millis(millis);
             let class = millis as u16;
-            pipe.arrive(
-                now,
-                Offer {
-                    class,
-                    ..Offer::of(1500)
-                },
-                millis,
-            );
+            let offer = Offer {
+                class,
+                flow: millis as u32,
+                ..Offer::of(1500)
+            };
+            pipe.arrive(now, offer, millis);
             pipe.depart(now);
         }
         pipe.reset_statistics(Time::from_secs(1));

@@ -5,6 +5,7 @@ mod allocations;
 mod cellular;
 mod codel;
 mod drive;
+mod fq_codel;
 mod laws;
 mod pie;
 mod policer;

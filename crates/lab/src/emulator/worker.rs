@@ -20,7 +20,7 @@ use fairwind_path::units::Time;
 use super::EmulatorOptions;
 use super::arena::{Arena, PacketId};
 use super::capture::Recorder;
-use super::classifier::{Classifier, Tag, datagram_payload};
+use super::classifier::{self, Classifier, Tag, datagram_payload};
 use super::delivery::Delivery;
 use super::lateness::Lateness;
 use super::milestones::Milestones;
@@ -246,13 +246,20 @@ impl Worker {
     }
 
     fn enter(&mut self, transit: usize, id: PacketId, now: Time) {
-        let size = (self.arena.packet(id).len() - vnet::LEN) as u32;
-        let class = self.transits[transit].class(self.arena.tag(id));
+        let packet = &self.arena.packet(id)[vnet::LEN..];
+        let size = packet.len() as u32;
+        let entered = &mut self.transits[transit];
+        let class = entered.class(self.arena.tag(id));
+        let flow = match entered.pipe.tells_flows_apart() {
+            true => classifier::flow(packet),
+            false => 0,
+        };
         let offer = Offer {
             class,
+            flow,
             ..Offer::of(size)
         };
-        let outcome = self.transits[transit].pipe.arrive(now, offer, id);
+        let outcome = entered.pipe.arrive(now, offer, id);
         self.settle(transit, id, now, outcome);
         self.arm(transit);
     }
