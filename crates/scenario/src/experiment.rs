@@ -274,6 +274,7 @@ fn describe_direction(direction: &file::link::Direction) -> String {
         Aqm::DropTail => {}
         Aqm::Red(red) => parts.push(format!("RED {} to {}", red.min_th, red.max_th)),
         Aqm::CoDel(codel) => parts.push(format!("CoDel {}", codel.target)),
+        Aqm::FqCoDel(fq_codel) => parts.push(format!("FQ-CoDel {}", fq_codel.target)),
         Aqm::Pie(pie) => parts.push(format!("PIE {}", pie.target)),
     }
     match &direction.scheduler {

@@ -222,7 +222,7 @@ fn a_table_of_an_unknown_kind_is_answered_with_the_known_kinds() {
 x.toml:8:16: \"blue\" is not known here
   8 | aqm = { kind = \"blue\" }
     |                ^^^^^^
-  help: known here: drop-tail, red, codel, pie"
+  help: known here: drop-tail, red, codel, pie, fq-codel"
     );
 }
 
@@ -344,6 +344,20 @@ x.toml:5:8: the policer of link `bottleneck` passes no packet of flow `one`, 150
   5 | name = \"bottleneck\"
     |        ^^^^^^^^^^^^
   help: write a burst of \"1500B\" or more"
+    );
+}
+
+#[test]
+fn an_aqm_that_schedules_takes_no_scheduler() {
+    let both =
+        "aqm = { kind = \"fq-codel\" }\nscheduler = { kind = \"priority\", order = [\"one\"] }";
+    assert_eq!(
+        broken("delay = \"10ms\"", both),
+        "\
+x.toml:9:13: this AQM decides itself which packet goes next
+  9 | scheduler = { kind = \"priority\", order = [\"one\"] }
+    |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  help: leave the scheduler out, or take another aqm"
     );
 }
 

@@ -2,6 +2,7 @@
 
 use fairwind_cc::native::find;
 use fairwind_path::delay::{Delay, DelayConfig};
+use fairwind_path::fq_codel::FqCoDelConfig;
 use fairwind_path::pie::PieConfig;
 use fairwind_path::pipe::{Aqm, PipeConfig};
 use fairwind_path::queue::Capacity;
@@ -376,4 +377,22 @@ fn pie_holds_the_queue_of_reno_flows_near_its_target() {
     };
     let delay = queueing_ms(&shared(Aqm::Pie(doubled)));
     assert!((24.0..36.0).contains(&delay), "{delay} ms");
+}
+
+#[test]
+fn fq_codel_gives_a_flow_that_does_not_react_no_more_than_its_share() {
+    let datagrams = Application::ConstantRate {
+        rate: Bandwidth::from_mbps(9),
+        packet: 1500,
+    };
+    let reno_mbps = |aqm| {
+        let mut scenario = dumbbell(&[GREEDY, datagrams.clone()], 40);
+        scenario.warmup = Duration::from_secs(10);
+        scenario.pipes[BOTTLENECK as usize].aqm = aqm;
+        mbps(&run(&scenario, &mut ()), 0)
+    };
+    assert!(reno_mbps(Aqm::DropTail) < 1.5);
+    // Half of the bottleneck, less the headers.
+    let share = reno_mbps(Aqm::FqCoDel(FqCoDelConfig::default()));
+    assert!((4.6..4.9).contains(&share), "{share} Mbit/s");
 }

@@ -188,7 +188,7 @@ impl Direction {
         let loss =
             |node: &Node, findings: &mut Findings| impairments::loss(node, recordings, findings);
         let accounting = decode::choice(ACCOUNTING);
-        Direction {
+        let direction = Direction {
             bandwidth: fields.get_or("bandwidth", base.bandwidth, rate),
             delay: fields.get_or("delay", base.delay, delay),
             jitter: fields
@@ -205,7 +205,16 @@ impl Direction {
                 .or(base.reorder),
             accounting: fields.get_or("accounting", base.accounting, accounting),
             aggregation: fields.get_or("aggregation", base.aggregation, impairments::aggregation),
+        };
+        if direction.aqm.schedules()
+            && direction.scheduler != Scheduler::Fifo
+            && let Some(node) = fields.peek("scheduler").or(fields.peek("aqm"))
+        {
+            let message = "this AQM decides itself which packet goes next";
+            let help = "leave the scheduler out, or take another aqm";
+            fields.refuse(node.span, message, help);
         }
+        direction
     }
 
     /// Whether its bandwidth, delay or loss follows a recording.

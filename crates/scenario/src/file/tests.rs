@@ -10,6 +10,7 @@ use fairwind_path::accounting::Accounting;
 use fairwind_path::aggregation::AggregationConfig;
 use fairwind_path::codel::CoDelConfig;
 use fairwind_path::delay::{Delay, Displacement, Jitter, JitterDistribution, ReorderConfig};
+use fairwind_path::fq_codel::FqCoDelConfig;
 use fairwind_path::loss::LossConfig;
 use fairwind_path::pie::PieConfig;
 use fairwind_path::pipe::Aqm;
@@ -124,6 +125,11 @@ scheduler = { kind = "fifo" }
 
 [link.reverse]
 aqm = { kind = "pie", target = "20ms", tupdate = "30ms", alpha = 0.25, beta = 2.5, max_burst = "100ms" }
+
+[[link]]
+name = "unused"
+between = ["c", "d"]
+aqm = { kind = "fq-codel", flows = 32, quantum = "300B", target = "2ms", interval = "50ms", ecn = false }
 
 [[flow]]
 name = "one"
@@ -333,6 +339,16 @@ fn every_field_means_what_it_says() {
     assert_eq!(
         link.reverse.aqm,
         Aqm::CoDel(CoDelConfig {
+            target: Duration::from_millis(2),
+            interval: Duration::from_millis(50),
+            ecn: false,
+        })
+    );
+    assert_eq!(
+        file.link[2].forward.aqm,
+        Aqm::FqCoDel(FqCoDelConfig {
+            flows: 32,
+            quantum: Bytes(300),
             target: Duration::from_millis(2),
             interval: Duration::from_millis(50),
             ecn: false,
@@ -561,7 +577,7 @@ fn schema_of<'a>(schema: &'a serde_json::Value, what: &str) -> &'a serde_json::V
 fn the_schema_tells_of_exactly_the_fields_that_are_read() {
     let schema: serde_json::Value = serde_json::from_str(&schema::json()).unwrap();
     let read = fields_read();
-    assert_eq!(read.len(), 24, "{:?}", read.keys());
+    assert_eq!(read.len(), 25, "{:?}", read.keys());
     for (what, fields) in read {
         let part = schema_of(&schema, &what);
         let told: Vec<&String> = part["properties"].as_object().unwrap().keys().collect();

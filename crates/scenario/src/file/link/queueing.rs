@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use fairwind_path::codel::CoDelConfig;
+use fairwind_path::fq_codel::FqCoDelConfig;
 use fairwind_path::pie::PieConfig;
 use fairwind_path::pipe::Aqm;
 use fairwind_path::policer::PolicerConfig;
 use fairwind_path::queue::Capacity;
 use fairwind_path::red::RedConfig;
+use fairwind_path::units::Duration;
 use schemars::JsonSchema;
 
 use crate::diagnostic::Located;
@@ -82,6 +84,7 @@ pub(super) fn aqm(node: &Node, findings: &mut Findings) -> Option<Aqm> {
         ("red", red),
         ("codel", codel),
         ("pie", pie),
+        ("fq-codel", fq_codel),
     ];
     let examples = ["\"red\"", "{ kind = \"red\", min_th = 5, max_th = 15 }"];
     decode::by_kind(node, findings, "aqm", examples, KINDS)
@@ -151,6 +154,30 @@ fn codel(fields: &mut Fields<'_, '_>) -> Aqm {
         interval,
         ecn,
     });
+    interval_above_target(&aqm, (target, interval), fields);
+    aqm
+}
+
+fn fq_codel(fields: &mut Fields<'_, '_>) -> Aqm {
+    let default = FqCoDelConfig::default();
+    let fq_codel = FqCoDelConfig {
+        flows: fields.get_or("flows", default.flows, decode::whole(1, 65_536)),
+        quantum: fields.get_or("quantum", default.quantum, decode::bytes),
+        target: fields.get_or("target", default.target, positive_duration),
+        interval: fields.get_or("interval", default.interval, positive_duration),
+        ecn: fields.get_or("ecn", default.ecn, decode::boolean),
+    };
+    let aqm = Aqm::FqCoDel(fq_codel);
+    interval_above_target(&aqm, (fq_codel.target, fq_codel.interval), fields);
+    aqm
+}
+
+/// Refuses what the check of a CoDel's times refuses.
+fn interval_above_target(
+    aqm: &Aqm,
+    (target, interval): (Duration, Duration),
+    fields: &mut Fields<'_, '_>,
+) {
     if let Some(node) = fields.peek("interval").or(fields.peek("target"))
         && aqm.check().is_err()
     {
@@ -159,7 +186,6 @@ fn codel(fields: &mut Fields<'_, '_>) -> Aqm {
         let help = format!("write interval = \"{}\"", target * 20);
         fields.refuse(node.span, message, help);
     }
-    aqm
 }
 
 fn pie(fields: &mut Fields<'_, '_>) -> Aqm {
