@@ -392,7 +392,7 @@ fn fq_codel_gives_a_flow_that_does_not_react_no_more_than_its_share() {
         mbps(&run(&scenario, &mut ()), 0)
     };
     assert!(reno_mbps(Aqm::DropTail) < 1.5);
-    // Half of the bottleneck, less the headers.
+    // Half of the bottleneck, less the headers, is 4.8; CoDel costs a little of it.
     let share = reno_mbps(Aqm::FqCoDel(FqCoDelConfig::default()));
-    assert!((4.6..4.9).contains(&share), "{share} Mbit/s");
+    assert!((4.4..4.9).contains(&share), "{share} Mbit/s");
 }
