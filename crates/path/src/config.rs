@@ -4,6 +4,7 @@ use crate::accounting::Accounting;
 use crate::aggregation::AggregationConfig;
 use crate::codel::CoDelConfig;
 use crate::delay::{DelayConfig, ReorderConfig};
+use crate::dualpi2::DualPi2Config;
 use crate::fq_codel::{self, FqCoDelConfig};
 use crate::loss::LossConfig;
 use crate::pie::{self, PieConfig};
@@ -64,12 +65,16 @@ pub enum Aqm {
     /// FQ-CoDel (RFC 8290): a queue with CoDel for each flow, served in turn. Not with a scheduler.
     #[cfg_attr(feature = "schema", schemars(rename = "fq-codel"))]
     FqCoDel(FqCoDelConfig),
+    /// DualPI2 (RFC 9332): a queue for L4S traffic, ECT(1), coupled with one for classic traffic. Not with a
+    /// scheduler.
+    #[cfg_attr(feature = "schema", schemars(rename = "dualpi2"))]
+    DualPi2(DualPi2Config),
 }
 
 impl Aqm {
     /// Whether it decides which packet goes next, and no scheduler does.
     pub fn schedules(&self) -> bool {
-        matches!(self, Aqm::FqCoDel(_))
+        matches!(self, Aqm::FqCoDel(_) | Aqm::DualPi2(_))
     }
 
     /// Validates the parameters.
@@ -109,14 +114,23 @@ impl Aqm {
                 tupdate,
                 alpha,
                 beta,
+                mark_ecnth,
                 ..
             }) => {
-                let above_0 = |gain: f64| gain > 0.0 && gain.is_finite();
-                require(*target > Duration::ZERO, "aqm.target", "must be above 0")?;
-                let often = *tupdate < pie::MIN_UPDATE;
-                require(!often, "aqm.tupdate", "must be at least 100us")?;
-                require(above_0(*alpha), "aqm.alpha", "must be above 0")?;
-                require(above_0(*beta), "aqm.beta", "must be above 0")
+                check_controller((*target, *tupdate), (*alpha, *beta))?;
+                probability(*mark_ecnth, "aqm.mark_ecnth")
+            }
+            Aqm::DualPi2(DualPi2Config {
+                target,
+                tupdate,
+                alpha,
+                beta,
+                coupling,
+                ..
+            }) => {
+                check_controller((*target, *tupdate), (*alpha, *beta))?;
+                let coupled = *coupling > 0.0 && coupling.is_finite();
+                require(coupled, "aqm.coupling", "must be above 0")
             }
             Aqm::FqCoDel(FqCoDelConfig {
                 flows,
@@ -137,6 +151,19 @@ impl Aqm {
             }
         }
     }
+}
+
+/// Validates a proportional-integral controller: its times and gains.
+fn check_controller(
+    (target, tupdate): (Duration, Duration),
+    (alpha, beta): (f64, f64),
+) -> Result<(), ConfigError> {
+    let above_0 = |gain: f64| gain > 0.0 && gain.is_finite();
+    require(target > Duration::ZERO, "aqm.target", "must be above 0")?;
+    let often = tupdate < pie::MIN_UPDATE;
+    require(!often, "aqm.tupdate", "must be at least 100us")?;
+    require(above_0(alpha), "aqm.alpha", "must be above 0")?;
+    require(above_0(beta), "aqm.beta", "must be above 0")
 }
 
 /// Why a configuration is invalid.

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use crate::codel::CoDel;
 use crate::config::{Aqm, PipeConfig};
+use crate::dualpi2::DualPi2;
 use crate::fq_codel::FqCoDel;
 use crate::pie::Pie;
 use crate::pipe::{LossCause, Offer};
@@ -43,6 +44,7 @@ struct ClassQueue<T> {
 enum Queues<T> {
     Classes(Vec<ClassQueue<T>>, Scheduler),
     Flows(FqCoDel<T>),
+    Dual(DualPi2<T>),
 }
 
 /// All queues and the packet being sent.
@@ -66,6 +68,7 @@ impl<T: Copy> Held<T> {
             // At unlimited bandwidth nothing ever waits, so there is nothing to schedule.
             _ if config.bandwidth == Rate::Unlimited => return None,
             Aqm::FqCoDel(config) => Queues::Flows(FqCoDel::new(config, seed)),
+            Aqm::DualPi2(config) => Queues::Dual(DualPi2::new(config)),
             Aqm::CoDel(_) | Aqm::DropTail | Aqm::Red(_) | Aqm::Pie(_) => {
                 let codel = match &config.aqm {
                     Aqm::CoDel(codel) => Some(CoDel::new(codel)),
@@ -98,6 +101,14 @@ impl<T: Copy> Held<T> {
         matches!(self.queues, Queues::Flows(_))
     }
 
+    /// Why packets are dropped at the head of a queue.
+    pub(crate) fn cause(&self) -> LossCause {
+        match self.queues {
+            Queues::Classes(..) | Queues::Flows(_) => LossCause::CoDel,
+            Queues::Dual(_) => LossCause::DualPi2,
+        }
+    }
+
     /// Whether an arriving packet is queued with a mark or without, or why it is not queued.
     pub(crate) fn judge(
         &mut self,
@@ -106,8 +117,13 @@ impl<T: Copy> Held<T> {
         capacity: Capacity,
         random: &mut Random,
     ) -> Result<bool, LossCause> {
-        let Queues::Classes(classes, _) = &mut self.queues else {
-            return Ok(false);
+        let classes = match &mut self.queues {
+            Queues::Classes(classes, _) => classes,
+            Queues::Flows(_) => return Ok(false),
+            Queues::Dual(_) => {
+                let admitted = capacity.admits(self.packets, || self.bytes, offer.size);
+                return admitted.then_some(false).ok_or(LossCause::QueueFull);
+            }
         };
         let class = class_index(classes, offer.class);
         let queue = &mut classes[class];
@@ -131,8 +147,12 @@ impl<T: Copy> Held<T> {
             pie.advance(now);
             if !admitted {
                 pie.overflows();
-            } else if pie.drops(bytes, random) {
-                return Err(LossCause::Pie);
+                return Err(LossCause::QueueFull);
+            }
+            match pie.judge(bytes, offer.ecn, random) {
+                Verdict::Pass => {}
+                Verdict::Mark => marked = true,
+                Verdict::Drop => return Err(LossCause::Pie),
             }
         }
         match admitted {
@@ -154,6 +174,7 @@ impl<T: Copy> Held<T> {
                 queue.waiting.push_back(waiting);
             }
             Queues::Flows(flows) => flows.push(offer.flow, waiting),
+            Queues::Dual(dual) => dual.push(waiting),
         }
         self.packets += 1;
         self.bytes += u64::from(waiting.size);
@@ -181,6 +202,7 @@ impl<T: Copy> Held<T> {
         &mut self,
         now: Time,
         mut transmit: impl FnMut(&Waiting<T>) -> Time,
+        random: &mut Random,
         mut dropped: impl FnMut(Waiting<T>, usize),
     ) {
         let Held { packets, bytes, .. } = self;
@@ -192,11 +214,11 @@ impl<T: Copy> Held<T> {
         let (classes, scheduler) = match &mut self.queues {
             Queues::Classes(classes, scheduler) => (classes, scheduler),
             Queues::Flows(flows) => {
-                self.in_service = flows.next(now, forget).map(|waiting| InService {
-                    waiting,
-                    class: 0,
-                    until: transmit(&waiting),
-                });
+                self.in_service = in_service(flows.next(now, forget), transmit);
+                return;
+            }
+            Queues::Dual(dual) => {
+                self.in_service = in_service(dual.next(now, random, forget), transmit);
                 return;
             }
         };
@@ -247,6 +269,19 @@ impl<T: Copy> Held<T> {
         self.bytes -= u64::from(sent.waiting.size);
         Some(sent)
     }
+}
+
+/// The transmission of a packet that is of no class.
+fn in_service<T>(
+    waiting: Option<Waiting<T>>,
+    mut transmit: impl FnMut(&Waiting<T>) -> Time,
+) -> Option<InService<T>> {
+    let waiting = waiting?;
+    Some(InService {
+        until: transmit(&waiting),
+        waiting,
+        class: 0,
+    })
 }
 
 /// The index of a class's queue; classes beyond the last count as the last.

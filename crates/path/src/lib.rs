@@ -20,6 +20,7 @@ pub mod units;
 
 pub mod codel;
 pub mod delay;
+pub mod dualpi2;
 pub mod fq_codel;
 pub mod loss;
 pub mod pie;

@@ -12,14 +12,16 @@
 
 use std::collections::VecDeque;
 
+use crate::ecn::Ecn;
 use crate::random::Random;
+use crate::red::Verdict;
 use crate::units::{Duration, Time};
 
 /// The RFC's mean packet size in bytes; a queue of two is never touched.
 const MEAN_PACKET: u64 = 1500;
 
 /// The shortest time between two updates.
-pub(crate) const MIN_UPDATE: Duration = Duration::from_micros(100);
+pub const MIN_UPDATE: Duration = Duration::from_micros(100);
 
 /// The parameters of PIE.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,10 +61,23 @@ pub struct PieConfig {
         schemars(with = "Option<Duration>", extend("default" = PieConfig::default().max_burst.to_string()))
     )]
     pub max_burst: Duration,
+    /// ECN-capable packets are marked instead of dropped, as long as the probability is at most
+    /// `mark_ecnth`.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<bool>", extend("default" = PieConfig::default().ecn))
+    )]
+    pub ecn: bool,
+    /// Drop probability up to which packets are marked, 0 to 1.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::schema::Probability>", extend("default" = PieConfig::default().mark_ecnth))
+    )]
+    pub mark_ecnth: f64,
 }
 
 impl Default for PieConfig {
-    /// The RFC's: 15 ms, 15 ms, 0.125, 1.25, 150 ms.
+    /// The RFC's: 15 ms, 15 ms, 0.125, 1.25, 150 ms; without ECN, otherwise up to 10 %.
     fn default() -> PieConfig {
         PieConfig {
             target: Duration::from_millis(15),
@@ -70,6 +85,8 @@ impl Default for PieConfig {
             alpha: 0.125,
             beta: 1.25,
             max_burst: Duration::from_millis(150),
+            ecn: false,
+            mark_ecnth: 0.1,
         }
     }
 }
@@ -142,8 +159,20 @@ impl Pie {
         self.accumulated = 0.0;
     }
 
-    /// Whether to drop the arriving packet; the queue holds `bytes`. RFC 8033, sections 4.1, 4.4 and 5.4.
-    pub(crate) fn drops(&mut self, bytes: u64, random: &mut Random) -> bool {
+    /// What to do with an arriving packet; the queue holds `bytes`. RFC 8033, sections 4.1, 4.4, 5.1 and 5.4.
+    pub(crate) fn judge(&mut self, bytes: u64, ecn: Ecn, random: &mut Random) -> Verdict {
+        if !self.drops(bytes, random) {
+            Verdict::Pass
+        } else if self.config.ecn && ecn.is_capable() && self.probability <= self.config.mark_ecnth
+        {
+            Verdict::Mark
+        } else {
+            Verdict::Drop
+        }
+    }
+
+    /// Whether it is an arriving packet's turn to be dropped.
+    fn drops(&mut self, bytes: u64, random: &mut Random) -> bool {
         let short = self.old_delay < self.config.target / 2 && self.probability < 0.2;
         if self.burst_allowance > Duration::ZERO || short || bytes <= 2 * MEAN_PACKET {
             return false;
@@ -184,6 +213,7 @@ impl Pie {
             alpha,
             beta,
             max_burst,
+            ..
         } = self.config;
         let delay = self.delay.as_secs_f64();
         let above = delay - target.as_secs_f64();
@@ -353,6 +383,26 @@ mod tests {
         // Then each packet with 0.1: 8 + 10 in the mean.
         let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;
         assert!((mean - 18.0).abs() < 0.4, "{mean}");
+    }
+
+    #[test]
+    fn capable_packets_are_marked_up_to_a_probability_of_10_percent() {
+        let mut random = Random::new(5);
+        let mut verdicts = |ecn, codepoint, probability| {
+            let mut pie = Pie::new(&PieConfig {
+                ecn,
+                ..PieConfig::default()
+            });
+            (pie.probability, pie.burst_allowance) = (probability, Duration::ZERO);
+            pie.old_delay = Duration::from_millis(15);
+            let verdicts = (0..10_000).map(|_| pie.judge(100_000, codepoint, &mut random));
+            let verdicts: Vec<Verdict> = verdicts.collect();
+            [Verdict::Mark, Verdict::Drop].map(|verdict| verdicts.contains(&verdict))
+        };
+        assert_eq!(verdicts(true, Ecn::Ect0, 0.1), [true, false]);
+        assert_eq!(verdicts(true, Ecn::Ect0, 0.11), [false, true]);
+        assert_eq!(verdicts(true, Ecn::NotEct, 0.1), [false, true]);
+        assert_eq!(verdicts(false, Ecn::Ect0, 0.1), [false, true]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! bandwidth; it may wait for the end of an interval; after the delay it reaches the far end.
 //!
 //! If packets depart in order of arrival and are dropped only on arrival, the far-end time is known at
-//! once and the pipe holds no packets: it is *immediate*. With CoDel, FQ-CoDel, or a scheduler other than FIFO,
+//! once and the pipe holds no packets: it is *immediate*. With CoDel, FQ-CoDel, DualPI2, or a scheduler other than FIFO,
 //! it holds packets and returns them through [`Pipe::next_departure`] and [`Pipe::depart`].
 //!
 //! | original | here |
@@ -82,6 +82,8 @@ pub enum LossCause {
     CoDel,
     /// PIE dropped it early.
     Pie,
+    /// DualPI2 dropped it early.
+    DualPi2,
     /// It was lost at random.
     Random,
     /// It exceeded the policer's rate and burst.
@@ -272,9 +274,13 @@ impl<T: Copy> Pipe<T> {
                 }
             }
         }
-        if self.pie_drops(now, offer.size) {
-            self.counts.drops += 1;
-            return Arrival::Lost(LossCause::Pie);
+        match self.pie_judges(now, offer) {
+            Verdict::Pass => {}
+            Verdict::Mark => ecn = Ecn::Ce,
+            Verdict::Drop => {
+                self.counts.drops += 1;
+                return Arrival::Lost(LossCause::Pie);
+            }
         }
         let free = self.backlog.free_at();
         let Some(sent) = self.transmit(now, offer.size) else {
@@ -287,18 +293,18 @@ impl<T: Copy> Pipe<T> {
         self.chances.deliver(sent, ecn, &mut self.counts)
     }
 
-    /// Whether PIE drops a packet that arrives in an immediate pipe.
-    fn pie_drops(&mut self, now: Time, size: u32) -> bool {
+    /// What PIE does with a packet that arrives in an immediate pipe.
+    fn pie_judges(&mut self, now: Time, offer: Offer) -> Verdict {
         let Some(pie) = &mut self.pie else {
-            return false;
+            return Verdict::Pass;
         };
         pie.advance(now);
         let (packets, bytes) = (self.backlog.packets(), self.backlog.bytes());
-        if !self.capacity.admits(packets, || bytes, size) {
+        if !self.capacity.admits(packets, || bytes, offer.size) {
             pie.overflows();
-            return false;
+            return Verdict::Pass;
         }
-        pie.drops(bytes, &mut self.chances.random)
+        pie.judge(bytes, offer.ecn, &mut self.chances.random)
     }
 
     /// Queues a packet, unless there is no room for it.
@@ -345,17 +351,24 @@ impl<T: Copy> Pipe<T> {
             transmitter,
             lengths,
             counts,
+            chances,
             out,
             ..
         } = self;
         let Some(held) = held else { return };
         let transmit =
             |waiting: &Waiting<T>| transmitter.transmit(waiting.arrived, waiting.wire_bytes);
-        held.serve(now, transmit, |dropped, packets_before| {
-            lengths.held(packets_before, now);
-            counts.drops += 1;
-            out.push_back(Departure::lost(dropped, now, LossCause::CoDel));
-        });
+        let cause = held.cause();
+        held.serve(
+            now,
+            transmit,
+            &mut chances.random,
+            |dropped, packets_before| {
+                lengths.held(packets_before, now);
+                counts.drops += 1;
+                out.push_back(Departure::lost(dropped, now, cause));
+            },
+        );
     }
 
     /// Processes the departures up to `now`.

@@ -4,6 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use fairwind_path::codel::CoDelConfig;
+use fairwind_path::dualpi2::DualPi2Config;
 use fairwind_path::fq_codel::FqCoDelConfig;
 use fairwind_path::loss::LossConfig;
 use fairwind_path::pie::PieConfig;
@@ -74,6 +75,10 @@ fn packets_cost_no_allocation_in_the_long_run() {
         },
         PipeConfig {
             aqm: Aqm::FqCoDel(FqCoDelConfig::default()),
+            ..plain.clone()
+        },
+        PipeConfig {
+            aqm: Aqm::DualPi2(DualPi2Config::default()),
             ..plain.clone()
         },
         PipeConfig {

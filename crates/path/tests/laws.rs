@@ -8,6 +8,7 @@ use fairwind_path::codel::CoDelConfig;
 use fairwind_path::delay::{
     Delay, DelayConfig, Displacement, Jitter, JitterDistribution, ReorderConfig,
 };
+use fairwind_path::dualpi2::DualPi2Config;
 use fairwind_path::ecn::Ecn;
 use fairwind_path::fq_codel::FqCoDelConfig;
 use fairwind_path::loss::LossConfig;
@@ -100,6 +101,12 @@ fn any_config() -> impl Strategy<Value = PipeConfig> {
                 ..CoDelConfig::default()
             })
         }),
+        Just(Aqm::DualPi2(DualPi2Config {
+            target: Duration::from_millis(2),
+            alpha: 10.0,
+            beta: 100.0,
+            ..DualPi2Config::default()
+        })),
         (1u32..10, any::<bool>()).prop_map(|(flows, ecn)| {
             Aqm::FqCoDel(FqCoDelConfig {
                 flows,
@@ -107,8 +114,9 @@ fn any_config() -> impl Strategy<Value = PipeConfig> {
                 ..FqCoDelConfig::default()
             })
         }),
-        (0u64..20).prop_map(|millis| {
+        (0u64..20, any::<bool>()).prop_map(|(millis, ecn)| {
             Aqm::Pie(PieConfig {
+                ecn,
                 target: Duration::from_millis(2),
                 max_burst: Duration::from_millis(millis),
                 alpha: 10.0,
@@ -231,6 +239,7 @@ proptest! {
             LossCause::Red,
             LossCause::CoDel,
             LossCause::Pie,
+            LossCause::DualPi2,
         ];
         prop_assert_eq!(statistics.drops, causes.into_iter().map(lost).sum::<u64>());
         prop_assert_eq!(statistics.random_losses, lost(LossCause::Random));
@@ -288,9 +297,15 @@ proptest! {
             true => u16::MAX,
             false => config.scheduler.classes() as u16,
         };
-        for class in 0..classes.min(5) {
-            let of_class = |&&index: &&usize| packets[index].class.min(classes - 1) == class;
-            prop_assert!(run.order.iter().filter(of_class).is_sorted());
+        // DualPI2 keeps the order of each of its queues.
+        let dual = matches!(config.aqm, Aqm::DualPi2(_));
+        let l4s = |packet: &Packet| dual && matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce);
+        for (class, queue) in (0..classes.min(5)).flat_map(|class| [(class, false), (class, true)]) {
+            let of_queue = |&&index: &&usize| {
+                let packet = &packets[index];
+                packet.class.min(classes - 1) == class && l4s(packet) == queue
+            };
+            prop_assert!(run.order.iter().filter(of_queue).is_sorted());
         }
         let mut copies: Vec<(Time, Time)> = Vec::new();
         for &index in &run.order {
@@ -484,12 +499,23 @@ fn a_wrong_configuration_does_not_panic() {
         alpha: f64::NAN,
         ..PieConfig::default()
     };
+    let dualpi2 = DualPi2Config {
+        tupdate: Duration::ZERO,
+        beta: f64::NAN,
+        coupling: f64::INFINITY,
+        ..DualPi2Config::default()
+    };
     let fq_codel = FqCoDelConfig {
         flows: 0,
         quantum: Bytes(0),
         ..FqCoDelConfig::default()
     };
     let wrong = [
+        PipeConfig {
+            bandwidth: slow(),
+            aqm: Aqm::DualPi2(dualpi2),
+            ..PipeConfig::default()
+        },
         PipeConfig {
             bandwidth: slow(),
             aqm: Aqm::FqCoDel(fq_codel),

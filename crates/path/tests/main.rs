@@ -5,6 +5,7 @@ mod allocations;
 mod cellular;
 mod codel;
 mod drive;
+mod dualpi2;
 mod fq_codel;
 mod laws;
 mod pie;

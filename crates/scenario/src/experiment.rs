@@ -275,6 +275,7 @@ fn describe_direction(direction: &file::link::Direction) -> String {
         Aqm::Red(red) => parts.push(format!("RED {} to {}", red.min_th, red.max_th)),
         Aqm::CoDel(codel) => parts.push(format!("CoDel {}", codel.target)),
         Aqm::FqCoDel(fq_codel) => parts.push(format!("FQ-CoDel {}", fq_codel.target)),
+        Aqm::DualPi2(dualpi2) => parts.push(format!("DualPI2 {}", dualpi2.target)),
         Aqm::Pie(pie) => parts.push(format!("PIE {}", pie.target)),
     }
     match &direction.scheduler {

@@ -222,7 +222,7 @@ fn a_table_of_an_unknown_kind_is_answered_with_the_known_kinds() {
 x.toml:8:16: \"blue\" is not known here
   8 | aqm = { kind = \"blue\" }
     |                ^^^^^^
-  help: known here: drop-tail, red, codel, pie, fq-codel"
+  help: known here: drop-tail, red, codel, pie, fq-codel, dualpi2"
     );
 }
 

@@ -2,6 +2,7 @@
 
 use fairwind_cc::native::find;
 use fairwind_path::delay::{Delay, DelayConfig};
+use fairwind_path::dualpi2::DualPi2Config;
 use fairwind_path::fq_codel::FqCoDelConfig;
 use fairwind_path::pie::PieConfig;
 use fairwind_path::pipe::{Aqm, PipeConfig};
@@ -395,4 +396,13 @@ fn fq_codel_gives_a_flow_that_does_not_react_no_more_than_its_share() {
     // Half of the bottleneck, less the headers, is 4.8; CoDel costs a little of it.
     let share = reno_mbps(Aqm::FqCoDel(FqCoDelConfig::default()));
     assert!((4.4..4.9).contains(&share), "{share} Mbit/s");
+}
+
+#[test]
+fn dualpi2_holds_the_queue_of_classic_flows_near_its_target() {
+    let dualpi2 = shared(Aqm::DualPi2(DualPi2Config::default()));
+    let delay = queueing_ms(&dualpi2);
+    assert!((10.0..20.0).contains(&delay), "{delay} ms");
+    let bottleneck = &dualpi2.pipes[BOTTLENECK as usize];
+    assert!(bottleneck.utilization > 0.97, "{}", bottleneck.utilization);
 }

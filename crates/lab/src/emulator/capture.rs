@@ -234,6 +234,7 @@ fn describe(unix_ns: u64, packet: &[u8], cause: LossCause) -> String {
         LossCause::Red => "RED",
         LossCause::CoDel => "CoDel",
         LossCause::Pie => "PIE",
+        LossCause::DualPi2 => "DualPI2",
         LossCause::Random => "random",
         LossCause::Policer => "policer",
     };

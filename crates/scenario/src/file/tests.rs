@@ -10,6 +10,7 @@ use fairwind_path::accounting::Accounting;
 use fairwind_path::aggregation::AggregationConfig;
 use fairwind_path::codel::CoDelConfig;
 use fairwind_path::delay::{Delay, Displacement, Jitter, JitterDistribution, ReorderConfig};
+use fairwind_path::dualpi2::DualPi2Config;
 use fairwind_path::fq_codel::FqCoDelConfig;
 use fairwind_path::loss::LossConfig;
 use fairwind_path::pie::PieConfig;
@@ -124,12 +125,15 @@ aqm = { kind = "drop-tail" }
 scheduler = { kind = "fifo" }
 
 [link.reverse]
-aqm = { kind = "pie", target = "20ms", tupdate = "30ms", alpha = 0.25, beta = 2.5, max_burst = "100ms" }
+aqm = { kind = "pie", target = "20ms", tupdate = "30ms", alpha = 0.25, beta = 2.5, max_burst = "100ms", ecn = true, mark_ecnth = "20%" }
 
 [[link]]
 name = "unused"
 between = ["c", "d"]
 aqm = { kind = "fq-codel", flows = 32, quantum = "300B", target = "2ms", interval = "50ms", ecn = false }
+
+[link.reverse]
+aqm = { kind = "dualpi2", target = "20ms", tupdate = "30ms", alpha = 0.2, beta = 3, coupling = 1.5, step = "2ms" }
 
 [[flow]]
 name = "one"
@@ -209,6 +213,7 @@ fn the_agreed_shape_is_read() {
             max_p: 0.1,
             gentle: false,
             mean_packet: Bytes(500),
+            ecn: false,
         })
     );
     assert_eq!(bottleneck.forward.loss, LossConfig::Bernoulli(0.005));
@@ -345,6 +350,17 @@ fn every_field_means_what_it_says() {
         })
     );
     assert_eq!(
+        file.link[2].reverse.aqm,
+        Aqm::DualPi2(DualPi2Config {
+            target: Duration::from_millis(20),
+            tupdate: Duration::from_millis(30),
+            alpha: 0.2,
+            beta: 3.0,
+            coupling: 1.5,
+            step: Duration::from_millis(2),
+        })
+    );
+    assert_eq!(
         file.link[2].forward.aqm,
         Aqm::FqCoDel(FqCoDelConfig {
             flows: 32,
@@ -362,6 +378,8 @@ fn every_field_means_what_it_says() {
             alpha: 0.25,
             beta: 2.5,
             max_burst: Duration::from_millis(100),
+            ecn: true,
+            mark_ecnth: 0.2,
         })
     );
     assert_eq!(file.link[1].forward.accounting, Accounting::Ethernet);
@@ -577,7 +595,7 @@ fn schema_of<'a>(schema: &'a serde_json::Value, what: &str) -> &'a serde_json::V
 fn the_schema_tells_of_exactly_the_fields_that_are_read() {
     let schema: serde_json::Value = serde_json::from_str(&schema::json()).unwrap();
     let read = fields_read();
-    assert_eq!(read.len(), 25, "{:?}", read.keys());
+    assert_eq!(read.len(), 26, "{:?}", read.keys());
     for (what, fields) in read {
         let part = schema_of(&schema, &what);
         let told: Vec<&String> = part["properties"].as_object().unwrap().keys().collect();

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use fairwind_path::codel::CoDelConfig;
+use fairwind_path::dualpi2::DualPi2Config;
 use fairwind_path::fq_codel::FqCoDelConfig;
-use fairwind_path::pie::PieConfig;
+use fairwind_path::pie::{MIN_UPDATE, PieConfig};
 use fairwind_path::pipe::Aqm;
 use fairwind_path::policer::PolicerConfig;
 use fairwind_path::queue::Capacity;
@@ -13,7 +14,7 @@ use fairwind_path::units::Duration;
 use schemars::JsonSchema;
 
 use crate::diagnostic::Located;
-use crate::file::decode::{self, Fields, FieldsReader, Findings, positive_duration};
+use crate::file::decode::{self, Fields, FieldsReader, Findings, positive_duration, probability};
 use crate::file::value::Node;
 use crate::units_text::Amount;
 
@@ -85,6 +86,7 @@ pub(super) fn aqm(node: &Node, findings: &mut Findings) -> Option<Aqm> {
         ("codel", codel),
         ("pie", pie),
         ("fq-codel", fq_codel),
+        ("dualpi2", dualpi2),
     ];
     let examples = ["\"red\"", "{ kind = \"red\", min_th = 5, max_th = 15 }"];
     decode::by_kind(node, findings, "aqm", examples, KINDS)
@@ -188,27 +190,45 @@ fn interval_above_target(
     }
 }
 
+/// What a gain of a controller may be; 0 would silently disable its part.
+fn gain(node: &Node, findings: &mut Findings) -> Option<f64> {
+    decode::number(f64::MIN_POSITIVE, 1e6)(node, findings)
+}
+
 fn pie(fields: &mut Fields<'_, '_>) -> Aqm {
     let default = PieConfig::default();
-    // A gain of 0 would silently disable its part.
-    let gain = decode::number(f64::MIN_POSITIVE, 1e6);
     let pie = PieConfig {
         target: fields.get_or("target", default.target, positive_duration),
-        tupdate: fields.get_or("tupdate", default.tupdate, positive_duration),
-        alpha: fields.get_or("alpha", default.alpha, &gain),
-        beta: fields.get_or("beta", default.beta, &gain),
+        tupdate: fields.get_or("tupdate", default.tupdate, time_between_updates),
+        alpha: fields.get_or("alpha", default.alpha, gain),
+        beta: fields.get_or("beta", default.beta, gain),
         max_burst: fields.get_or("max_burst", default.max_burst, decode::duration),
+        ecn: fields.get_or("ecn", default.ecn, decode::boolean),
+        mark_ecnth: fields.get_or("mark_ecnth", default.mark_ecnth, probability),
     };
-    let aqm = Aqm::Pie(pie);
-    if let Some(node) = fields.peek("tupdate")
-        && fields.is_complete()
-        && aqm.check().is_err()
-    {
-        let message = format!("{} is too short", pie.tupdate);
-        let help = "write at least tupdate = \"100us\"";
-        fields.refuse(node.span, message, help.to_owned());
+    Aqm::Pie(pie)
+}
+
+fn dualpi2(fields: &mut Fields<'_, '_>) -> Aqm {
+    let default = DualPi2Config::default();
+    let dualpi2 = DualPi2Config {
+        target: fields.get_or("target", default.target, positive_duration),
+        tupdate: fields.get_or("tupdate", default.tupdate, time_between_updates),
+        alpha: fields.get_or("alpha", default.alpha, gain),
+        beta: fields.get_or("beta", default.beta, gain),
+        coupling: fields.get_or("coupling", default.coupling, gain),
+        step: fields.get_or("step", default.step, decode::duration),
+    };
+    Aqm::DualPi2(dualpi2)
+}
+
+fn time_between_updates(node: &Node, findings: &mut Findings) -> Option<Duration> {
+    let tupdate = decode::duration(node, findings)?;
+    if tupdate >= MIN_UPDATE {
+        return Some(tupdate);
     }
-    aqm
+    let help = format!("write at least tupdate = \"{MIN_UPDATE}\"");
+    findings.refuse(node.span, format!("{tupdate} is too short"), help)
 }
 
 fn priority(fields: &mut Fields<'_, '_>) -> Scheduler {
