@@ -92,7 +92,7 @@ fn what_cannot_be_done_is_told_with_what_would_help() {
         let (code, said) = bench.refused(&["load", "westwood"]);
         assert_eq!(code, Some(2));
         assert!(
-            said.contains("cubic, fairwind, ledbatpp, lp, nice, nocc, reno, sfsack"),
+            said.contains("bbr, cubic, fairwind, ledbatpp, lp, nice, nocc, reno, sfsack"),
             "{said}"
         );
 

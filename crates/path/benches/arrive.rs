@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use fairwind_path::codel::CoDelConfig;
 use fairwind_path::loss::LossConfig;
-use fairwind_path::pipe::{Aqm, Pipe, PipeConfig};
+use fairwind_path::pipe::{Aqm, Offer, Pipe, PipeConfig};
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::red::RedConfig;
@@ -34,7 +34,12 @@ fn measure(name: &str, config: &PipeConfig) {
             if packet % 64 == 0 {
                 now += Duration::from_micros(241 * 64);
             }
-            black_box(pipe.arrive(now, 1500, (packet % 4) as u16, packet));
+            let offer = Offer {
+                class: (packet % 4) as u16,
+                flow: (packet % 4) as u32,
+                ..Offer::of(1500)
+            };
+            black_box(pipe.arrive(now, offer, packet));
             if !pipe.is_immediate() {
                 while let Some(departure) = pipe.depart(now) {
                     black_box(departure);

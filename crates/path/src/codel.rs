@@ -1,10 +1,11 @@
-//! CoDel (RFC 8289): drops at the head once the queueing delay has exceeded a target for an interval.
+//! CoDel (RFC 8289): drops or marks at the head once the queueing delay has exceeded a target for an interval.
 //!
 //! | original | here |
 //! |---|---|
 //! | the RFC's largest packet starts at 512 bytes and grows with those seen | the same |
 //! | Linux: interval / sqrt(count) by Newton steps in 16-bit fixed point, times of 1.024 us | exact to a nanosecond |
-//! | Linux can mark (ECN), and marks above `ce_threshold` | drops only |
+//! | Linux marks ECN-capable packets where it would drop them, one each time that a drop is due | the same, with `ecn` |
+//! | Linux can mark above `ce_threshold` | not here |
 //! | Linux never drops while less than the device's MTU waits | as in the RFC: less than the largest packet seen |
 
 use std::collections::VecDeque;
@@ -32,14 +33,21 @@ pub struct CoDelConfig {
         schemars(with = "Option<Duration>", extend("default" = CoDelConfig::default().interval.to_string()))
     )]
     pub interval: Duration,
+    /// ECN-capable packets are marked instead of dropped.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<bool>", extend("default" = CoDelConfig::default().ecn))
+    )]
+    pub ecn: bool,
 }
 
 impl Default for CoDelConfig {
-    /// 5 ms and 100 ms, recommended for the Internet by RFC 8289, section 4.
+    /// 5 ms and 100 ms, recommended for the Internet by RFC 8289, section 4; without ECN.
     fn default() -> CoDelConfig {
         CoDelConfig {
             target: Duration::from_millis(5),
             interval: Duration::from_millis(100),
+            ecn: false,
         }
     }
 }
@@ -70,7 +78,7 @@ impl CoDel {
         }
     }
 
-    /// The next packet to send at `now`; packets dropped before it go to `dropped`. `bytes` is the content
+    /// The next packet to send at `now`, perhaps marked; packets dropped before it go to `dropped`. `bytes` is the content
     /// of the queue and is updated. RFC 8289, section 5.5: `deque`.
     pub(crate) fn dequeue<T: Copy>(
         &mut self,
@@ -83,8 +91,12 @@ impl CoDel {
         if self.dropping {
             self.dropping = may_drop;
             while self.dropping && now >= self.drop_next {
-                packet.into_iter().for_each(&mut dropped);
                 self.count += 1;
+                if self.marks(&mut packet) {
+                    self.drop_next = self.control_law(self.drop_next);
+                    break;
+                }
+                packet.into_iter().for_each(&mut dropped);
                 (packet, may_drop) = self.take(now, queue, bytes);
                 self.dropping = may_drop;
                 if may_drop {
@@ -92,8 +104,10 @@ impl CoDel {
                 }
             }
         } else if may_drop {
-            packet.into_iter().for_each(&mut dropped);
-            (packet, _) = self.take(now, queue, bytes);
+            if !self.marks(&mut packet) {
+                packet.into_iter().for_each(&mut dropped);
+                (packet, _) = self.take(now, queue, bytes);
+            }
             self.dropping = true;
             // If dropping stopped recently, start from the rate that controlled the queue then.
             let more = self.count.saturating_sub(self.last_count);
@@ -103,6 +117,18 @@ impl CoDel {
             self.last_count = self.count;
         }
         packet
+    }
+
+    /// Marks the packet that is to be dropped, and returns whether that was possible.
+    fn marks<T>(&self, packet: &mut Option<Waiting<T>>) -> bool {
+        let capable = |waiting: &&mut Waiting<T>| self.config.ecn && waiting.ecn.is_capable();
+        match packet.as_mut().filter(capable) {
+            Some(waiting) => {
+                waiting.marked = true;
+                true
+            }
+            None => false,
+        }
     }
 
     /// The packet at the head, and whether it may be dropped. RFC 8289, section 5.6: `dodequeue`.

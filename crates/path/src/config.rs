@@ -1,9 +1,14 @@
 //! Configuration of a pipe and its validation.
 
 use crate::accounting::Accounting;
+use crate::aggregation::AggregationConfig;
 use crate::codel::CoDelConfig;
 use crate::delay::{DelayConfig, ReorderConfig};
+use crate::dualpi2::DualPi2Config;
+use crate::fq_codel::{self, FqCoDelConfig};
 use crate::loss::LossConfig;
+use crate::pie::{self, PieConfig};
+use crate::policer::PolicerConfig;
 use crate::queue::Capacity;
 use crate::rate::Rate;
 use crate::red::RedConfig;
@@ -19,6 +24,10 @@ pub struct PipeConfig {
     pub accounting: Accounting,
     /// The time from the end of transmission to the far end.
     pub delay: DelayConfig,
+    /// What is dropped before the queue for exceeding a rate.
+    pub policer: Option<PolicerConfig>,
+    /// What waits after its transmission, to go on together.
+    pub aggregation: Option<AggregationConfig>,
     /// Limit of the queue.
     pub capacity: Capacity,
     /// Active queue management. With several scheduler classes, each class has an independent instance.
@@ -51,9 +60,23 @@ pub enum Aqm {
     /// CoDel (RFC 8289).
     #[cfg_attr(feature = "schema", schemars(rename = "codel"))]
     CoDel(CoDelConfig),
+    /// PIE (RFC 8033).
+    Pie(PieConfig),
+    /// FQ-CoDel (RFC 8290): a queue with CoDel for each flow, served in turn. Not with a scheduler.
+    #[cfg_attr(feature = "schema", schemars(rename = "fq-codel"))]
+    FqCoDel(FqCoDelConfig),
+    /// DualPI2 (RFC 9332): a queue for L4S traffic, ECT(1), coupled with one for classic traffic. Not with a
+    /// scheduler.
+    #[cfg_attr(feature = "schema", schemars(rename = "dualpi2"))]
+    DualPi2(DualPi2Config),
 }
 
 impl Aqm {
+    /// Whether it decides which packet goes next, and no scheduler does.
+    pub fn schedules(&self) -> bool {
+        matches!(self, Aqm::FqCoDel(_) | Aqm::DualPi2(_))
+    }
+
     /// Validates the parameters.
     ///
     /// # Errors
@@ -80,12 +103,67 @@ impl Aqm {
                     "must be above 0 and at most 1",
                 )
             }
-            Aqm::CoDel(CoDelConfig { target, interval }) => {
+            Aqm::CoDel(CoDelConfig {
+                target, interval, ..
+            }) => {
                 require(*target > Duration::ZERO, "aqm.target", "must be above 0")?;
                 require(interval > target, "aqm.interval", "must be above target")
             }
+            Aqm::Pie(PieConfig {
+                target,
+                tupdate,
+                alpha,
+                beta,
+                mark_ecnth,
+                ..
+            }) => {
+                check_controller((*target, *tupdate), (*alpha, *beta))?;
+                probability(*mark_ecnth, "aqm.mark_ecnth")
+            }
+            Aqm::DualPi2(DualPi2Config {
+                target,
+                tupdate,
+                alpha,
+                beta,
+                coupling,
+                ..
+            }) => {
+                check_controller((*target, *tupdate), (*alpha, *beta))?;
+                let coupled = *coupling > 0.0 && coupling.is_finite();
+                require(coupled, "aqm.coupling", "must be above 0")
+            }
+            Aqm::FqCoDel(FqCoDelConfig {
+                flows,
+                quantum,
+                target,
+                interval,
+                ecn,
+            }) => {
+                let flows = (1..=fq_codel::MOST_FLOWS).contains(flows);
+                require(flows, "aqm.flows", "must be 1 to 65536")?;
+                require(quantum.get() > 0, "aqm.quantum", "must be above 0")?;
+                let codel = CoDelConfig {
+                    target: *target,
+                    interval: *interval,
+                    ecn: *ecn,
+                };
+                Aqm::CoDel(codel).check()
+            }
         }
     }
+}
+
+/// Validates a proportional-integral controller: its times and gains.
+fn check_controller(
+    (target, tupdate): (Duration, Duration),
+    (alpha, beta): (f64, f64),
+) -> Result<(), ConfigError> {
+    let above_0 = |gain: f64| gain > 0.0 && gain.is_finite();
+    require(target > Duration::ZERO, "aqm.target", "must be above 0")?;
+    let often = tupdate < pie::MIN_UPDATE;
+    require(!often, "aqm.tupdate", "must be at least 100us")?;
+    require(above_0(alpha), "aqm.alpha", "must be above 0")?;
+    require(above_0(beta), "aqm.beta", "must be above 0")
 }
 
 /// Why a configuration is invalid.
@@ -130,6 +208,20 @@ impl PipeConfig {
                 "must be at least 0 and below 1",
             )?;
         }
+        if let Some(PolicerConfig { rate, burst }) = self.policer {
+            let field = "policer.rate";
+            require(rate.as_bps() > 0, field, "must be above 0 bit/s")?;
+            require(burst.get() > 0, "policer.burst", "must be above 0 B")?;
+        }
+        if let Some(AggregationConfig { interval, packets }) = self.aggregation {
+            let field = "aggregation.interval";
+            require(interval > Duration::ZERO, field, "must be above 0")?;
+            require(
+                packets != Some(0),
+                "aggregation.packets",
+                "must be at least 1",
+            )?;
+        }
         self.aqm.check()?;
         self.check_scheduler()?;
         self.check_loss()?;
@@ -140,6 +232,12 @@ impl PipeConfig {
     }
 
     fn check_scheduler(&self) -> Result<(), ConfigError> {
+        let alone = !self.aqm.schedules() || self.scheduler == SchedulerConfig::Fifo;
+        require(
+            alone,
+            "scheduler",
+            "must be FIFO with an AQM that schedules",
+        )?;
         match &self.scheduler {
             SchedulerConfig::Fifo => Ok(()),
             SchedulerConfig::StrictPriority { classes } => {

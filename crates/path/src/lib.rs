@@ -8,6 +8,8 @@
 //! have active queue management (AQM) and a scheduler. [`routes`] says which pipes a packet takes.
 
 pub mod accounting;
+pub mod aggregation;
+pub mod ecn;
 pub mod pipe;
 pub mod queue;
 pub mod rate;
@@ -18,7 +20,11 @@ pub mod units;
 
 pub mod codel;
 pub mod delay;
+pub mod dualpi2;
+pub mod fq_codel;
 pub mod loss;
+pub mod pie;
+pub mod policer;
 pub mod red;
 pub mod scheduler;
 

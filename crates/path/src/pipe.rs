@@ -1,10 +1,10 @@
 //! A pipe: a queue, a transmitter and a delay, in one direction.
 //!
-//! An arriving packet may be lost at random; the queue admits or drops it; it is sent at the pipe's
-//! bandwidth; after the delay it reaches the far end.
+//! An arriving packet may be lost at random or exceed a policer; the queue admits or drops it; it is sent at the pipe's
+//! bandwidth; it may wait for the end of an interval; after the delay it reaches the far end.
 //!
 //! If packets depart in order of arrival and are dropped only on arrival, the far-end time is known at
-//! once and the pipe holds no packets: it is *immediate*. With CoDel, or a scheduler other than FIFO,
+//! once and the pipe holds no packets: it is *immediate*. With CoDel, FQ-CoDel, DualPI2, or a scheduler other than FIFO,
 //! it holds packets and returns them through [`Pipe::next_departure`] and [`Pipe::depart`].
 //!
 //! | original | here |
@@ -16,28 +16,55 @@
 use std::collections::VecDeque;
 
 use crate::accounting::Accounting;
-use crate::codel::CoDel;
+use crate::aggregation::Aggregation;
 use crate::delay::DelayLine;
+use crate::ecn::Ecn;
 use crate::held::Held;
 use crate::loss::Loss;
+use crate::pie::Pie;
+use crate::policer::Policer;
 use crate::queue::{Backlog, Capacity, QueueState, Waiting};
 use crate::random::Random;
-use crate::rate::{Rate, Transmitter, mean_time_for};
-use crate::red::Red;
-use crate::scheduler::SchedulerConfig;
+use crate::rate::{Transmitter, mean_time_for};
+use crate::red::{Red, Verdict};
 use crate::statistics::{Counts, Lengths};
 use crate::units::{Duration, Time};
 
 pub use crate::config::{Aqm, ConfigError, PipeConfig};
 pub use crate::statistics::PipeStatistics;
 
+/// What a pipe has to know of a packet that arrives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// Its size in IP bytes.
+    pub size: u32,
+    /// Its class; one beyond the scheduler's last counts as the last.
+    pub class: u16,
+    /// The codepoint with which it arrives.
+    pub ecn: Ecn,
+    /// A number that all packets of a flow have in common, and few of other flows. Its bits need not be
+    /// evenly spread.
+    pub flow: u32,
+}
+
+impl Offer {
+    /// A packet of `size` IP bytes in the first class, not ECN-capable.
+    pub fn of(size: u32) -> Offer {
+        Offer {
+            size,
+            ..Offer::default()
+        }
+    }
+}
+
 /// The outcome for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It reaches the far end at this time; [`Time::MAX`] means never, because the bandwidth stays 0.
-    Leaves(Time),
-    /// It reaches the far end twice, at these times, the earlier first.
-    Duplicated(Time, Time),
+    /// It reaches the far end at this time, with this codepoint: CE if the queue marked it, otherwise the
+    /// one with which it arrived. [`Time::MAX`] means never, because the bandwidth stays 0.
+    Leaves(Time, Ecn),
+    /// It reaches the far end twice, at these times, the earlier first; the codepoint as above.
+    Duplicated(Time, Time, Ecn),
     /// The pipe holds it; [`Pipe::depart`] returns it with its outcome.
     Held,
     /// It is lost.
@@ -53,8 +80,14 @@ pub enum LossCause {
     Red,
     /// CoDel dropped it because it had waited too long.
     CoDel,
+    /// PIE dropped it early.
+    Pie,
+    /// DualPI2 dropped it early.
+    DualPi2,
     /// It was lost at random.
     Random,
+    /// It exceeded the policer's rate and burst.
+    Policer,
 }
 
 /// A packet that a pipe held, and its outcome.
@@ -70,11 +103,23 @@ pub struct Departure<T> {
     pub outcome: Arrival,
 }
 
+impl<T> Departure<T> {
+    /// A packet that was held, and dropped at `time`.
+    fn lost(waiting: Waiting<T>, time: Time, cause: LossCause) -> Departure<T> {
+        Departure {
+            packet: waiting.packet,
+            size: waiting.size,
+            time,
+            outcome: Arrival::Lost(cause),
+        }
+    }
+}
+
 /// A pipe and its state. `T` identifies a packet to the caller; the pipe only returns it.
 #[derive(Clone, Debug)]
 pub struct Pipe<T> {
-    /// The constant delay, if the pipe is immediate, has neither jitter nor reordering nor duplicates,
-    /// and drops packets only when the queue is full: the fast path of `arrive`.
+    /// The constant delay, if the pipe is immediate, has neither jitter, reordering, duplicates
+    /// nor aggregation, and drops packets only when the queue is full: the fast path of `arrive`.
     plain: Option<Duration>,
     accounting: Accounting,
     capacity: Capacity,
@@ -86,7 +131,9 @@ pub struct Pipe<T> {
     /// The counts at the last reset.
     before: Counts,
     chances: Impairments,
+    policer: Option<Box<Policer>>,
     red: Option<Red>,
+    pie: Option<Box<Pie>>,
     held: Option<Box<Held<T>>>,
     /// Packets sent or dropped, but not yet returned by `depart`.
     out: VecDeque<Departure<T>>,
@@ -97,21 +144,26 @@ pub struct Pipe<T> {
 struct Impairments {
     random: Random,
     loss: Loss,
+    aggregation: Option<Aggregation>,
     travel: DelayLine,
     duplicate: f64,
 }
 
 impl Impairments {
     /// The outcome for a packet whose transmission ends at `sent`.
-    fn deliver(&mut self, sent: Time, counts: &mut Counts) -> Arrival {
+    fn deliver(&mut self, sent: Time, ecn: Ecn, counts: &mut Counts) -> Arrival {
+        let sent = match &mut self.aggregation {
+            Some(aggregation) => aggregation.turn(sent),
+            None => sent,
+        };
         let (first, displaced) = self.travel.pass(sent, &mut self.random);
         counts.reordered += u64::from(displaced);
         if !self.random.chance(self.duplicate) {
-            return Arrival::Leaves(first);
+            return Arrival::Leaves(first, ecn);
         }
         counts.duplicates += 1;
         let second = self.travel.pass_in_order(sent, &mut self.random);
-        Arrival::Duplicated(first.min(second), first.max(second))
+        Arrival::Duplicated(first.min(second), first.max(second), ecn)
     }
 }
 
@@ -126,23 +178,24 @@ impl<T: Copy> Pipe<T> {
             }
             _ => None,
         };
-        let codel = match &config.aqm {
-            Aqm::CoDel(codel) => Some(CoDel::new(codel)),
+        let pie = match &config.aqm {
+            Aqm::Pie(pie) => Some(Box::new(Pie::new(pie))),
             _ => None,
         };
-        // At unlimited bandwidth nothing ever waits, so there is nothing to schedule.
-        let waits = config.bandwidth != Rate::Unlimited;
-        let fifo = config.scheduler == SchedulerConfig::Fifo;
-        let held = (waits && (!fifo || codel.is_some()))
-            .then(|| Box::new(Held::new(&config.scheduler, red.as_ref(), codel.as_ref())));
+        let at_arrival = (red.as_ref(), pie.as_deref());
+        let held = Held::new(config, at_arrival, seed).map(Box::new);
         let chances = Impairments {
             random: Random::new(seed),
             loss: Loss::new(&config.loss),
+            aggregation: config.aggregation.as_ref().map(Aggregation::new),
             travel: DelayLine::new(&config.delay, config.reorder),
             duplicate: config.duplicate,
         };
+        let policer = config.policer.as_ref();
+        let policer = policer.map(|policer| Box::new(Policer::new(policer)));
         let certain = matches!(chances.loss, Loss::None) && chances.duplicate <= 0.0;
-        let plain = certain && held.is_none() && red.is_none();
+        let only_full = policer.is_none() && red.is_none() && pie.is_none();
+        let plain = certain && only_full && held.is_none() && chances.aggregation.is_none();
         Pipe {
             plain: chances.travel.constant().filter(|_| plain),
             accounting: config.accounting,
@@ -153,23 +206,24 @@ impl<T: Copy> Pipe<T> {
             counts: Counts::default(),
             before: Counts::default(),
             chances,
+            policer,
             red,
+            pie,
             held,
             out: VecDeque::new(),
         }
     }
 
-    /// Passes a packet of `size` IP bytes to the pipe. `now` must not decrease from call to call. A
-    /// `class` beyond the scheduler's last counts as the last.
+    /// Passes a packet to the pipe. `now` must not decrease from call to call.
     #[inline(always)]
-    pub fn arrive(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
+    pub fn arrive(&mut self, now: Time, offer: Offer, packet: T) -> Arrival {
         if let Some(delay) = self.plain {
-            return match self.transmit(now, size) {
-                Some(sent) => Arrival::Leaves(sent + delay),
+            return match self.transmit(now, offer.size) {
+                Some(sent) => Arrival::Leaves(sent + delay, offer.ecn),
                 None => Arrival::Lost(LossCause::QueueFull),
             };
         }
-        self.arrive_slow(now, size, class, packet)
+        self.arrive_slow(now, offer, packet)
     }
 
     /// The end of transmission of a packet that arrives at `now`, or `None` if the queue is full.
@@ -191,59 +245,99 @@ impl<T: Copy> Pipe<T> {
     }
 
     #[inline(never)]
-    fn arrive_slow(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
+    fn arrive_slow(&mut self, now: Time, offer: Offer, packet: T) -> Arrival {
+        let size = offer.size;
         self.catch_up(now);
         if self.chances.loss.takes(now, &mut self.chances.random) {
             self.counts.random_losses += 1;
             return Arrival::Lost(LossCause::Random);
         }
-        if self.held.is_some() {
-            return self.hold(now, size, class, packet);
+        if let Some(policer) = &mut self.policer
+            && !policer.passes(now, self.accounting.wire_bytes(size))
+        {
+            self.counts.policed += 1;
+            return Arrival::Lost(LossCause::Policer);
         }
+        if self.held.is_some() {
+            return self.hold(now, offer, packet);
+        }
+        let mut ecn = offer.ecn;
         if let Some(red) = &mut self.red {
             let queue = (self.backlog.packets(), self.backlog.bytes());
             let idle = self.backlog.idle(now);
-            if red.drops(queue, idle, size, &mut self.chances.random) {
-                self.counts.drops += 1;
-                return Arrival::Lost(LossCause::Red);
+            match red.judge(queue, idle, offer, &mut self.chances.random) {
+                Verdict::Pass => {}
+                Verdict::Mark => ecn = Ecn::Ce,
+                Verdict::Drop => {
+                    self.counts.drops += 1;
+                    return Arrival::Lost(LossCause::Red);
+                }
             }
         }
-        match self.transmit(now, size) {
-            Some(sent) => self.chances.deliver(sent, &mut self.counts),
-            None => Arrival::Lost(LossCause::QueueFull),
+        match self.pie_judges(now, offer) {
+            Verdict::Pass => {}
+            Verdict::Mark => ecn = Ecn::Ce,
+            Verdict::Drop => {
+                self.counts.drops += 1;
+                return Arrival::Lost(LossCause::Pie);
+            }
         }
+        let free = self.backlog.free_at();
+        let Some(sent) = self.transmit(now, offer.size) else {
+            return Arrival::Lost(LossCause::QueueFull);
+        };
+        if let Some(pie) = &mut self.pie {
+            pie.will_send(now, free.max(now));
+        }
+        self.counts.marks += u64::from(ecn != offer.ecn);
+        self.chances.deliver(sent, ecn, &mut self.counts)
     }
 
-    /// Queues a packet in its class, unless the class has no room for it.
-    fn hold(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
+    /// What PIE does with a packet that arrives in an immediate pipe.
+    fn pie_judges(&mut self, now: Time, offer: Offer) -> Verdict {
+        let Some(pie) = &mut self.pie else {
+            return Verdict::Pass;
+        };
+        pie.advance(now);
+        let (packets, bytes) = (self.backlog.packets(), self.backlog.bytes());
+        if !self.capacity.admits(packets, || bytes, offer.size) {
+            pie.overflows();
+            return Verdict::Pass;
+        }
+        pie.judge(bytes, offer.ecn, &mut self.chances.random)
+    }
+
+    /// Queues a packet, unless there is no room for it.
+    fn hold(&mut self, now: Time, offer: Offer, packet: T) -> Arrival {
         let Some(held) = &mut self.held else {
             return Arrival::Lost(LossCause::QueueFull);
         };
-        let class = held.class_index(class);
-        let (packets, bytes) = held.occupancy(class);
-        let queue = &mut held.classes[class];
-        if let Some(red) = &mut queue.red {
-            let idle = (packets == 0).then(|| now - queue.idle_since);
-            if red.drops((packets, bytes), idle, size, &mut self.chances.random) {
+        let judged = held.judge(now, offer, self.capacity, &mut self.chances.random);
+        let marked = match judged {
+            Ok(marked) => marked,
+            Err(cause) => {
                 self.counts.drops += 1;
-                return Arrival::Lost(LossCause::Red);
+                return Arrival::Lost(cause);
             }
-        }
-        if !self.capacity.admits(packets, || bytes, size) {
-            self.counts.drops += 1;
-            return Arrival::Lost(LossCause::QueueFull);
-        }
+        };
+        let size = offer.size;
         let wire_bytes = self.accounting.wire_bytes(size);
         self.lengths.held(held.packets, now);
-        held.push(
-            class,
-            Waiting {
-                packet,
-                size,
-                wire_bytes,
-                arrived: now,
-            },
-        );
+        let waiting = Waiting {
+            packet,
+            size,
+            wire_bytes,
+            arrived: now,
+            ecn: offer.ecn,
+            marked,
+        };
+        held.push(offer, waiting);
+        let cause = LossCause::QueueFull;
+        held.shed(self.capacity, |dropped, packets_before| {
+            self.lengths.held(packets_before, now);
+            self.counts.drops += 1;
+            self.out.push_back(Departure::lost(dropped, now, cause));
+        });
         if held.in_service.is_none() {
             self.serve(now);
         }
@@ -257,24 +351,24 @@ impl<T: Copy> Pipe<T> {
             transmitter,
             lengths,
             counts,
+            chances,
             out,
             ..
         } = self;
         let Some(held) = held else { return };
         let transmit =
             |waiting: &Waiting<T>| transmitter.transmit(waiting.arrived, waiting.wire_bytes);
-        held.serve(now, transmit, |dropped, packets_before| {
-            lengths.held(packets_before, now);
-            counts.drops += 1;
-            let outcome = Arrival::Lost(LossCause::CoDel);
-            let Waiting { packet, size, .. } = dropped;
-            out.push_back(Departure {
-                packet,
-                size,
-                time: now,
-                outcome,
-            });
-        });
+        let cause = held.cause();
+        held.serve(
+            now,
+            transmit,
+            &mut chances.random,
+            |dropped, packets_before| {
+                lengths.held(packets_before, now);
+                counts.drops += 1;
+                out.push_back(Departure::lost(dropped, now, cause));
+            },
+        );
     }
 
     /// Processes the departures up to `now`.
@@ -290,12 +384,15 @@ impl<T: Copy> Pipe<T> {
         while let Some(held) = &mut self.held
             && let Some(sent) = held.finish(now)
         {
-            let (time, Waiting { packet, size, .. }) = (sent.until, sent.waiting);
+            let (time, waiting) = (sent.until, sent.waiting);
+            let Waiting { packet, size, .. } = waiting;
+            let ecn = if waiting.marked { Ecn::Ce } else { waiting.ecn };
             self.lengths.held(held.packets + 1, time);
             self.counts.packets += 1;
             self.counts.bytes += u64::from(size);
             self.counts.wire_bytes += self.accounting.wire_bytes(size);
-            let outcome = self.chances.deliver(time, &mut self.counts);
+            self.counts.marks += u64::from(ecn != waiting.ecn);
+            let outcome = self.chances.deliver(time, ecn, &mut self.counts);
             self.out.push_back(Departure {
                 packet,
                 size,
@@ -331,6 +428,13 @@ impl<T: Copy> Pipe<T> {
         self.held.is_none()
     }
 
+    /// Whether the flow of a packet matters.
+    pub fn tells_flows_apart(&self) -> bool {
+        self.held
+            .as_ref()
+            .is_some_and(|held| held.tells_flows_apart())
+    }
+
     /// Whether far-end times never decrease in the order in which the pipe reports them.
     pub fn keeps_order(&self) -> bool {
         self.chances.travel.keeps_order()
@@ -346,14 +450,14 @@ impl<T: Copy> Pipe<T> {
         }
     }
 
-    /// Packets dropped by the queue since the start, without those lost at random.
+    /// Packets dropped by the queue since the start, without those lost at random or to the policer.
     pub fn drops(&self) -> u64 {
         self.counts.drops
     }
 
-    /// Packets lost at random since the start.
-    pub fn random_losses(&self) -> u64 {
-        self.counts.random_losses
+    /// Packets lost since the start, whatever the cause.
+    pub fn losses(&self) -> u64 {
+        self.counts.losses()
     }
 
     /// IP bytes of the packets whose transmission ended by `now`, counted from the start.
@@ -391,8 +495,7 @@ impl<T: Copy> Pipe<T> {
             counts.bytes = self.backlog.bytes_out();
             counts.wire_bytes -= waiting.sum::<u64>();
         }
-        counts.arrived =
-            counts.packets + self.occupancy().0 as u64 + counts.drops + counts.random_losses;
+        counts.arrived = counts.packets + self.occupancy().0 as u64 + counts.losses();
         counts
     }
 

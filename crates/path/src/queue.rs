@@ -6,6 +6,7 @@
 //! | Dummynet's limit in bytes may be exceeded by up to a packet | a packet that does not fit whole is dropped |
 //! | a Dummynet queue has 50 slots by default, 100 at most | unlimited by default |
 
+use crate::ecn::Ecn;
 use crate::statistics::Lengths;
 use crate::units::{Duration, Time};
 
@@ -32,6 +33,15 @@ impl Capacity {
             Capacity::Bytes(limit) => bytes() + u64::from(size) <= limit,
         }
     }
+
+    /// Whether so many packets and bytes fit.
+    pub(crate) fn holds(self, packets: usize, bytes: u64) -> bool {
+        match self {
+            Capacity::Packets(limit) => packets <= limit as usize,
+            Capacity::Unlimited => true,
+            Capacity::Bytes(limit) => bytes <= limit,
+        }
+    }
 }
 
 /// The packets waiting or being sent at one moment.
@@ -50,6 +60,10 @@ pub(crate) struct Waiting<T> {
     pub(crate) size: u32,
     pub(crate) wire_bytes: u64,
     pub(crate) arrived: Time,
+    /// The codepoint with which it arrived.
+    pub(crate) ecn: Ecn,
+    /// Whether it leaves with CE.
+    pub(crate) marked: bool,
 }
 
 /// A FIFO queue whose departures are known at arrival: it stores the departure time of each packet
@@ -135,6 +149,12 @@ impl Backlog {
     /// How long the queue has been empty at `now`; `None` if it is not.
     pub(crate) fn idle(&self, now: Time) -> Option<Duration> {
         (self.packets() == 0).then(|| now - self.latest)
+    }
+
+    /// When the newest packet has departed.
+    #[inline]
+    pub(crate) fn free_at(&self) -> Time {
+        self.latest
     }
 
     /// Packets waiting or being sent.

@@ -1,4 +1,4 @@
-//! RED: random early drops, governed by the average queue length.
+//! RED: random early drops or marks, governed by the average queue length.
 //!
 //! Source: S. Floyd and V. Jacobson, "Random early detection gateways for congestion avoidance",
 //! 1993; the gentle variant as recommended by Floyd in 2000.
@@ -12,8 +12,10 @@
 //! | the paper drops a packet when count reaches R / p_b, with R drawn at each drop | the same, as in Dummynet: gaps are uniform between 1 and 1 / p_b |
 //! | with thresholds in bytes, Dummynet: p_b times size / 1500; ns: times size / mean size | as in Dummynet and the paper |
 //! | Linux and ns average the packets behind the one being sent | the packet being sent counts, as in Dummynet before 2010 |
-//! | ns can mark instead of drop, wait between drops, adapt max_p | drops only |
+//! | the paper and Dummynet mark all ECN-capable packets, Linux too without `harddrop`; RFC 7567, section 4.2.1: drop when marks do not help | with `ecn`, marked where the drop would be random, and dropped where it is certain, as by Linux with `harddrop` |
+//! | ns can wait between drops, adapt max_p | not here |
 
+use crate::pipe::Offer;
 use crate::random::Random;
 use crate::units::{Bytes, Duration};
 
@@ -57,10 +59,17 @@ pub struct RedConfig {
         schemars(with = "Option<Bytes>", extend("default" = RedConfig::default().mean_packet.to_string()))
     )]
     pub mean_packet: Bytes,
+    /// ECN-capable packets are marked instead of dropped, except where all packets are dropped.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<bool>", extend("default" = RedConfig::default().ecn))
+    )]
+    pub ecn: bool,
 }
 
 impl Default for RedConfig {
-    /// As in the examples of the paper and ns: 0.002, 5, 15, 0.1, not gentle, 500 bytes.
+    /// As in the examples of the paper and ns: 0.002, 5, 15, 0.1, not gentle, 500 bytes,
+    /// without ECN.
     fn default() -> RedConfig {
         RedConfig {
             w_q: 0.002,
@@ -69,8 +78,20 @@ impl Default for RedConfig {
             max_p: 0.1,
             gentle: false,
             mean_packet: Bytes(500),
+            ecn: false,
         }
     }
+}
+
+/// What is to be done with an arriving packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing.
+    Pass,
+    /// It leaves with CE.
+    Mark,
+    /// It is lost.
+    Drop,
 }
 
 /// The state of RED on one queue.
@@ -81,7 +102,7 @@ pub(crate) struct Red {
     step: Duration,
     by_bytes: bool,
     average: f64,
-    /// Packets since the last drop; -1 while no packet may be dropped.
+    /// Packets since the last drop or mark; -1 while no packet may be dropped.
     count: i64,
     /// R, in [0, 1): the next packet is dropped when count times p_b exceeds it.
     threshold: f64,
@@ -100,14 +121,14 @@ impl Red {
         }
     }
 
-    /// Whether to drop the arriving packet. `idle` is how long the queue has been empty, if it is.
-    pub(crate) fn drops(
+    /// Whether to drop or mark the arriving packet. `idle` is how long the queue has been empty, if it is.
+    pub(crate) fn judge(
         &mut self,
         (packets, bytes): (usize, u64),
         idle: Option<Duration>,
-        size: u32,
+        offer: Offer,
         random: &mut Random,
-    ) -> bool {
+    ) -> Verdict {
         let queue = if self.by_bytes {
             bytes as f64
         } else {
@@ -123,27 +144,31 @@ impl Red {
         let certain = if gentle { 2.0 * max_th } else { max_th };
         if self.average < min_th {
             self.count = -1;
-            return false;
+            return Verdict::Pass;
         }
         if self.average >= certain {
             self.count = -1;
-            return true;
+            return Verdict::Drop;
         }
         self.count += 1;
         if self.count == 0 {
             self.threshold = random.uniform();
-            return false;
+            return Verdict::Pass;
         }
         let mut probability = self.probability(self.average);
         if self.by_bytes {
-            probability *= f64::from(size) / MAX_PACKET;
+            probability *= f64::from(offer.size) / MAX_PACKET;
         }
         if self.count as f64 * probability <= self.threshold {
-            return false;
+            return Verdict::Pass;
         }
         self.count = 0;
         self.threshold = random.uniform();
-        true
+        if self.config.ecn && offer.ecn.is_capable() {
+            Verdict::Mark
+        } else {
+            Verdict::Drop
+        }
     }
 
     fn update_average(&mut self, queue: f64, idle: Option<Duration>) {
@@ -177,6 +202,7 @@ impl Red {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ecn::Ecn;
 
     fn red(config: RedConfig) -> Red {
         Red::new(&config, false, Duration::from_millis(1))
@@ -186,7 +212,9 @@ mod tests {
     fn gaps(queue: usize, config: RedConfig, packets: usize) -> Vec<usize> {
         let mut red = red(RedConfig { w_q: 1.0, ..config });
         let mut random = Random::new(11);
-        let dropped = (0..packets).filter(|_| red.drops((queue, 0), None, 1500, &mut random));
+        let offer = Offer::of(1500);
+        let mut drops = || red.judge((queue, 0), None, offer, &mut random) == Verdict::Drop;
+        let dropped = (0..packets).filter(|_| drops());
         let dropped: Vec<usize> = dropped.collect();
         dropped.windows(2).map(|pair| pair[1] - pair[0]).collect()
     }
@@ -282,6 +310,36 @@ mod tests {
     }
 
     #[test]
+    fn ecn_capable_packets_are_marked_where_others_would_be_dropped_at_random() {
+        let verdicts = |queue, ecn, codepoint| -> Vec<Verdict> {
+            let mut red = red(RedConfig {
+                w_q: 1.0,
+                ecn,
+                ..RedConfig::default()
+            });
+            let mut random = Random::new(11);
+            let offer = Offer {
+                ecn: codepoint,
+                ..Offer::of(1500)
+            };
+            let judge = || red.judge((queue, 0), None, offer, &mut random);
+            std::iter::repeat_with(judge).take(1_000).collect()
+        };
+        let dropped = verdicts(10, true, Ecn::NotEct);
+        assert!(dropped.contains(&Verdict::Drop) && !dropped.contains(&Verdict::Mark));
+        let marked = |verdict: &Verdict| match verdict {
+            Verdict::Drop => Verdict::Mark,
+            &other => other,
+        };
+        let marked: Vec<Verdict> = dropped.iter().map(marked).collect();
+        for capable in [Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+            assert_eq!(verdicts(10, true, capable), marked);
+            assert_eq!(verdicts(10, false, capable), dropped);
+            assert_eq!(verdicts(15, true, capable), [Verdict::Drop; 1_000]);
+        }
+    }
+
+    #[test]
     fn with_thresholds_in_bytes_small_packets_are_dropped_less() {
         let config = RedConfig {
             w_q: 1.0,
@@ -292,8 +350,9 @@ mod tests {
         let drops = |size| {
             let mut red = Red::new(&config, true, Duration::from_millis(1));
             let mut random = Random::new(2);
-            let drops = |_: &i32| red.drops((0, 10_000), None, size, &mut random);
-            (0..200_000).filter(drops).count() as f64 / 2e5
+            let mut judge = || red.judge((0, 10_000), None, Offer::of(size), &mut random);
+            let drops = (0..200_000).filter(|_| judge() == Verdict::Drop);
+            drops.count() as f64 / 2e5
         };
         // p_b = 0.05 and 0.005: mean gaps 10.5 and 100.5.
         assert!((drops(1500) - 1.0 / 10.5).abs() < 0.002);

@@ -71,6 +71,12 @@ text_schema!(
     "unlimited"
 );
 
+/// The word that switches something off.
+#[derive(Clone, Copy, Debug)]
+pub struct Nothing;
+
+text_schema!(Nothing, "NoneText", "^none$", "None.", "none");
+
 /// A probability as a percentage.
 struct Percent;
 

@@ -25,10 +25,14 @@ pub struct PipeStatistics {
     pub packets: u64,
     /// Their IP bytes.
     pub bytes: u64,
-    /// Packets dropped by the queue: full, RED or CoDel.
+    /// Packets dropped by the queue: full, or by its AQM.
     pub drops: u64,
+    /// Packets that arrived ECN-capable and that the queue marked (CE) instead of dropping them.
+    pub marks: u64,
     /// Packets lost at random.
     pub random_losses: u64,
+    /// Packets dropped by the policer.
+    pub policed: u64,
     /// Packets delivered twice.
     pub duplicates: u64,
     /// Packets deliberately reordered.
@@ -44,9 +48,17 @@ pub(crate) struct Counts {
     /// Bytes of bandwidth consumed; see `accounting`.
     pub(crate) wire_bytes: u64,
     pub(crate) drops: u64,
+    pub(crate) marks: u64,
     pub(crate) random_losses: u64,
+    pub(crate) policed: u64,
     pub(crate) duplicates: u64,
     pub(crate) reordered: u64,
+}
+
+impl Counts {
+    pub(crate) fn losses(&self) -> u64 {
+        self.drops + self.random_losses + self.policed
+    }
 }
 
 /// The time that a queue spent at each length.
@@ -191,7 +203,9 @@ impl PipeStatistics {
             packets: now.packets - before.packets,
             bytes: now.bytes - before.bytes,
             drops: now.drops - before.drops,
+            marks: now.marks - before.marks,
             random_losses: now.random_losses - before.random_losses,
+            policed: now.policed - before.policed,
             duplicates: now.duplicates - before.duplicates,
             reordered: now.reordered - before.reordered,
         }

@@ -4,8 +4,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use fairwind_path::codel::CoDelConfig;
+use fairwind_path::dualpi2::DualPi2Config;
+use fairwind_path::fq_codel::FqCoDelConfig;
 use fairwind_path::loss::LossConfig;
-use fairwind_path::pipe::{Aqm, Pipe, PipeConfig};
+use fairwind_path::pie::PieConfig;
+use fairwind_path::pipe::{Aqm, Offer, Pipe, PipeConfig};
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::red::RedConfig;
@@ -42,7 +45,12 @@ fn run(pipe: &mut Pipe<u64>, bursts: std::ops::Range<u64>) {
         let now = Time::ZERO + Duration::from_micros(24_000 * 10 / 9) * burst;
         for packet in 0..100 {
             while pipe.depart(now).is_some() {}
-            pipe.arrive(now, 1500, (packet % 3) as u16, packet);
+            let offer = Offer {
+                class: (packet % 3) as u16,
+                flow: (packet % 3) as u32,
+                ..Offer::of(1500)
+            };
+            pipe.arrive(now, offer, packet);
         }
     }
 }
@@ -63,6 +71,18 @@ fn packets_cost_no_allocation_in_the_long_run() {
         },
         PipeConfig {
             aqm: Aqm::CoDel(CoDelConfig::default()),
+            ..plain.clone()
+        },
+        PipeConfig {
+            aqm: Aqm::FqCoDel(FqCoDelConfig::default()),
+            ..plain.clone()
+        },
+        PipeConfig {
+            aqm: Aqm::DualPi2(DualPi2Config::default()),
+            ..plain.clone()
+        },
+        PipeConfig {
+            aqm: Aqm::Pie(PieConfig::default()),
             ..plain.clone()
         },
         PipeConfig {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 
-use fairwind_path::pipe::{Arrival, Pipe, PipeConfig};
+use fairwind_path::pipe::{Arrival, Offer, Pipe, PipeConfig};
 use fairwind_path::rate::Rate;
 use fairwind_path::trace::{Steps, parse_opportunities, parse_steps};
 use fairwind_path::units::{Bandwidth, Time};
@@ -29,7 +29,7 @@ fn bytes_in(bandwidth: Rate, seconds: u64) -> u64 {
         1,
     );
     let end = Time::from_secs(seconds);
-    while let Arrival::Leaves(time) = pipe.arrive(Time::ZERO, 1500, 0, ())
+    while let Arrival::Leaves(time, _) = pipe.arrive(Time::ZERO, Offer::of(1500), ())
         && time <= end
     {}
     pipe.bytes_out(end)
@@ -62,7 +62,7 @@ fn a_backlogged_pipe_uses_every_recorded_opportunity() {
             1,
         );
         for _ in 0..opportunities {
-            pipe.arrive(Time::ZERO, 1500, 0, ());
+            pipe.arrive(Time::ZERO, Offer::of(1500), ());
         }
         // The opportunities at time 0 are missed by packets that arrive at 0; the trace repeats at its
         // end, which makes up for them.

@@ -1,11 +1,12 @@
 //! CoDel against its control law, worked out by hand.
 
 use fairwind_path::codel::CoDelConfig;
+use fairwind_path::ecn::Ecn;
 use fairwind_path::pipe::{Aqm, LossCause, PipeConfig};
 use fairwind_path::rate::Rate;
 use fairwind_path::units::{Bandwidth, Time};
 
-use crate::drive::{burst, run};
+use crate::drive::{burst, burst_with, run};
 
 /// Packets of 1500 bytes take 10 ms each; target 5 ms, interval 100 ms.
 fn config() -> PipeConfig {
@@ -97,4 +98,32 @@ fn a_standing_queue_below_target_is_left_alone_and_one_above_is_not() {
     assert_eq!(drops(5), 0);
     // The first drop leaves a queue of 4 ms.
     assert_eq!(drops(6), 1);
+}
+
+#[test]
+fn packets_that_are_ecn_capable_are_marked_at_the_times_of_drops() {
+    let marking = PipeConfig {
+        aqm: Aqm::CoDel(CoDelConfig {
+            ecn: true,
+            ..CoDelConfig::default()
+        }),
+        ..config()
+    };
+    for ecn in [Ecn::Ect0, Ecn::Ect1] {
+        let packets = burst_with(ecn, Time::ZERO, 72, 1500);
+        let run = run(&marking, &packets, 1);
+        assert!(run.lost_to(LossCause::CoDel).is_empty());
+        // Due at the times above, but no packet makes way: packet n leaves the queue at 10 n ms.
+        let marked = [11, 21, 29, 34, 39, 44, 48, 52, 55, 59];
+        assert_eq!(run.marked(&packets)[..10], marked);
+        assert_eq!(run.far_end(71), Some(Time::from_millis(720)));
+    }
+    // Others are dropped as ever, and marked ones stay as they are.
+    let packets = burst(Time::ZERO, 72, 1500);
+    let dropping = run(&config(), &packets, 1);
+    assert_eq!(run(&marking, &packets, 1).fates, dropping.fates);
+    let packets = burst_with(Ecn::Ce, Time::ZERO, 72, 1500);
+    let mut run = run(&marking, &packets, 1);
+    let statistics = run.pipe.statistics(Time::from_secs(1));
+    assert_eq!((statistics.drops, statistics.marks), (0, 0));
 }

@@ -3,18 +3,24 @@
 use std::sync::Arc;
 
 use fairwind_path::accounting::Accounting;
+use fairwind_path::aggregation::AggregationConfig;
 use fairwind_path::codel::CoDelConfig;
 use fairwind_path::delay::{
     Delay, DelayConfig, Displacement, Jitter, JitterDistribution, ReorderConfig,
 };
+use fairwind_path::dualpi2::DualPi2Config;
+use fairwind_path::ecn::Ecn;
+use fairwind_path::fq_codel::FqCoDelConfig;
 use fairwind_path::loss::LossConfig;
-use fairwind_path::pipe::{Aqm, Arrival, LossCause, Pipe, PipeConfig};
+use fairwind_path::pie::PieConfig;
+use fairwind_path::pipe::{Aqm, Arrival, LossCause, Offer, Pipe, PipeConfig};
+use fairwind_path::policer::PolicerConfig;
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::red::RedConfig;
 use fairwind_path::scheduler::SchedulerConfig;
 use fairwind_path::trace::{Opportunities, Steps};
-use fairwind_path::units::{Bandwidth, Duration, Time};
+use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -22,11 +28,17 @@ use crate::drive::{Fate, Packet, run, run_late};
 
 fn packets() -> impl Strategy<Value = Vec<Packet>> {
     let gap = prop_oneof![Just(0u64), 0u64..2_000_000, 0u64..50_000_000];
-    vec((gap, 40u32..=1500, 0u16..5), 1..300).prop_map(|list| {
+    vec((gap, 40u32..=1500, 0u16..5, 0u8..4), 1..300).prop_map(|list| {
         let mut at = Time::ZERO;
-        let packet = |(gap, size, class)| {
+        let packet = |(gap, size, class, bits)| {
             at += Duration::from_nanos(gap);
-            Packet { at, size, class }
+            let ecn = Ecn::from_bits(bits);
+            Packet {
+                at,
+                size,
+                class,
+                ecn,
+            }
         };
         list.into_iter().map(packet).collect()
     })
@@ -75,14 +87,43 @@ fn any_config() -> impl Strategy<Value = PipeConfig> {
     ];
     let aqm = prop_oneof![
         Just(Aqm::DropTail),
-        any::<bool>().prop_map(|gentle| {
+        any::<(bool, bool)>().prop_map(|(gentle, ecn)| {
             Aqm::Red(RedConfig {
                 w_q: 0.1,
                 gentle,
+                ecn,
                 ..RedConfig::default()
             })
         }),
-        Just(Aqm::CoDel(CoDelConfig::default())),
+        any::<bool>().prop_map(|ecn| {
+            Aqm::CoDel(CoDelConfig {
+                ecn,
+                ..CoDelConfig::default()
+            })
+        }),
+        Just(Aqm::DualPi2(DualPi2Config {
+            target: Duration::from_millis(2),
+            alpha: 10.0,
+            beta: 100.0,
+            ..DualPi2Config::default()
+        })),
+        (1u32..10, any::<bool>()).prop_map(|(flows, ecn)| {
+            Aqm::FqCoDel(FqCoDelConfig {
+                flows,
+                ecn,
+                ..FqCoDelConfig::default()
+            })
+        }),
+        (0u64..20, any::<bool>()).prop_map(|(millis, ecn)| {
+            Aqm::Pie(PieConfig {
+                ecn,
+                target: Duration::from_millis(2),
+                max_burst: Duration::from_millis(millis),
+                alpha: 10.0,
+                beta: 100.0,
+                ..PieConfig::default()
+            })
+        }),
     ];
     let loss = prop_oneof![
         Just(LossConfig::None),
@@ -99,6 +140,18 @@ fn any_config() -> impl Strategy<Value = PipeConfig> {
         Just(JitterDistribution::Normal),
         Just(JitterDistribution::Pareto),
     ];
+    let policer =
+        (10_000u64..50_000_000, 1_500u64..20_000).prop_map(|(bps, burst)| PolicerConfig {
+            rate: Bandwidth::from_bps(bps),
+            burst: Bytes(burst),
+        });
+    let aggregation =
+        (1u64..10_000, proptest::option::of(1u32..20)).prop_map(|(micros, packets)| {
+            AggregationConfig {
+                interval: Duration::from_micros(micros),
+                packets,
+            }
+        });
     let jitter = (0u64..20, distribution, 0.0..0.99, any::<bool>()).prop_map(
         |(millis, distribution, correlation, overtake)| Jitter {
             amount: Duration::from_millis(millis),
@@ -131,20 +184,27 @@ fn any_config() -> impl Strategy<Value = PipeConfig> {
             loss,
             prop_oneof![Just(0.0), 0.0..0.3],
             proptest::option::of(reorder),
+            proptest::option::of(policer),
+            proptest::option::of(aggregation),
         ),
     )
         .prop_map(
             |(
                 (bandwidth, accounting, delay, capacity, aqm),
-                (scheduler, loss, duplicate, reorder),
+                (scheduler, loss, duplicate, reorder, policer, aggregation),
             )| {
                 PipeConfig {
                     bandwidth,
                     accounting,
                     delay,
+                    policer,
+                    aggregation,
                     capacity,
+                    scheduler: match aqm.schedules() {
+                        true => SchedulerConfig::Fifo,
+                        false => scheduler,
+                    },
                     aqm,
-                    scheduler,
                     loss,
                     duplicate,
                     reorder,
@@ -174,13 +234,23 @@ proptest! {
         let end = Time::from_secs(3_600);
         let statistics = run.pipe.statistics(end);
         let lost = |cause| run.lost_to(cause).len() as u64;
-        let causes = [LossCause::QueueFull, LossCause::Red, LossCause::CoDel];
+        let causes = [
+            LossCause::QueueFull,
+            LossCause::Red,
+            LossCause::CoDel,
+            LossCause::Pie,
+            LossCause::DualPi2,
+        ];
         prop_assert_eq!(statistics.drops, causes.into_iter().map(lost).sum::<u64>());
         prop_assert_eq!(statistics.random_losses, lost(LossCause::Random));
+        prop_assert_eq!(statistics.policed, lost(LossCause::Policer));
         prop_assert_eq!(statistics.arrived, packets.len() as u64);
         prop_assert_eq!(
             statistics.arrived,
-            statistics.packets + statistics.drops + statistics.random_losses
+            statistics.packets
+                + statistics.drops
+                + statistics.random_losses
+                + statistics.policed
         );
         let bytes = run.order.iter().map(|&index| u64::from(packets[index].size)).sum::<u64>();
         prop_assert_eq!(statistics.bytes, bytes);
@@ -189,6 +259,12 @@ proptest! {
         prop_assert_eq!(run.pipe.queue(end).bytes, 0);
         let twice = run.fates.iter().filter(|fate| matches!(fate, Fate::Arrived(_, Some(_))));
         prop_assert_eq!(statistics.duplicates, twice.count() as u64);
+        let marked = run.marked(&packets);
+        prop_assert_eq!(statistics.marks, marked.len() as u64);
+        for packet in marked {
+            prop_assert!(packets[packet].ecn.is_capable());
+            prop_assert_eq!(run.codepoints[packet], Ecn::Ce);
+        }
         prop_assert!((0.0..=1.0).contains(&statistics.utilization));
         prop_assert!(statistics.queue_mean_pkts <= statistics.queue_max_pkts as f64);
     }
@@ -217,10 +293,19 @@ proptest! {
         let run = run(&config, &packets, seed);
         prop_assert!(run.pipe.keeps_order());
         prop_assert!(run.far_ends().is_sorted());
-        let classes = config.scheduler.classes() as u16;
-        for class in 0..classes {
-            let of_class = |&&index: &&usize| packets[index].class.min(classes - 1) == class;
-            prop_assert!(run.order.iter().filter(of_class).is_sorted());
+        let classes = match config.aqm.schedules() {
+            true => u16::MAX,
+            false => config.scheduler.classes() as u16,
+        };
+        // DualPI2 keeps the order of each of its queues.
+        let dual = matches!(config.aqm, Aqm::DualPi2(_));
+        let l4s = |packet: &Packet| dual && matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce);
+        for (class, queue) in (0..classes.min(5)).flat_map(|class| [(class, false), (class, true)]) {
+            let of_queue = |&&index: &&usize| {
+                let packet = &packets[index];
+                packet.class.min(classes - 1) == class && l4s(packet) == queue
+            };
+            prop_assert!(run.order.iter().filter(of_queue).is_sorted());
         }
         let mut copies: Vec<(Time, Time)> = Vec::new();
         for &index in &run.order {
@@ -279,6 +364,7 @@ proptest! {
     fn a_scheduler_of_one_class_is_a_fifo(
         config in any_config(), packets in packets(), seed: u64, weight in 1u32..9,
     ) {
+        prop_assume!(!config.aqm.schedules());
         let fifo = PipeConfig {
             scheduler: SchedulerConfig::Fifo,
             delay: DelayConfig { jitter: None, ..config.delay },
@@ -341,9 +427,9 @@ proptest! {
         for (index, packet) in packets.iter().enumerate() {
             seen.queue(packet.at);
             seen.bytes_out(packet.at);
-            let Packet { at, size, class } = *packet;
-            let outcome = seen.arrive(at, size, class, index);
-            prop_assert_eq!(outcome, unseen.arrive(at, size, class, index));
+            let (at, offer) = (packet.at, packet.offer());
+            let outcome = seen.arrive(at, offer, index);
+            prop_assert_eq!(outcome, unseen.arrive(at, offer, index));
         }
         let end = Time::from_secs(100);
         loop {
@@ -365,8 +451,8 @@ fn a_duplicate_reaches_the_far_end_behind_its_original() {
     };
     let now = Time::from_secs(1);
     assert_eq!(
-        Pipe::new(&config, 1).arrive(now, 100, 0, ()),
-        Arrival::Duplicated(now, now)
+        Pipe::new(&config, 1).arrive(now, Offer::of(100), ()),
+        Arrival::Duplicated(now, now, Ecn::NotEct)
     );
 }
 
@@ -378,9 +464,12 @@ fn a_full_queue_in_bytes_still_takes_a_packet_that_fits() {
         ..PipeConfig::default()
     };
     let mut pipe = Pipe::new(&config, 1);
-    let outcomes = [1500, 1000, 501, 500].map(|size| pipe.arrive(Time::ZERO, size, 0, ()));
+    let outcomes = [1500, 1000, 501, 500].map(|size| pipe.arrive(Time::ZERO, Offer::of(size), ()));
     assert_eq!(outcomes[2], Arrival::Lost(LossCause::QueueFull));
-    assert_eq!(outcomes[3], Arrival::Leaves(Time::from_micros(3_000)));
+    assert_eq!(
+        outcomes[3],
+        Arrival::Leaves(Time::from_micros(3_000), Ecn::NotEct)
+    );
     assert_eq!(pipe.drops(), 1);
 }
 
@@ -403,8 +492,41 @@ fn a_wrong_configuration_does_not_panic() {
     let codel = CoDelConfig {
         target: Duration::ZERO,
         interval: Duration::ZERO,
+        ecn: false,
+    };
+    let pie = PieConfig {
+        tupdate: Duration::ZERO,
+        alpha: f64::NAN,
+        ..PieConfig::default()
+    };
+    let dualpi2 = DualPi2Config {
+        tupdate: Duration::ZERO,
+        beta: f64::NAN,
+        coupling: f64::INFINITY,
+        ..DualPi2Config::default()
+    };
+    let fq_codel = FqCoDelConfig {
+        flows: 0,
+        quantum: Bytes(0),
+        ..FqCoDelConfig::default()
     };
     let wrong = [
+        PipeConfig {
+            bandwidth: slow(),
+            aqm: Aqm::DualPi2(dualpi2),
+            ..PipeConfig::default()
+        },
+        PipeConfig {
+            bandwidth: slow(),
+            aqm: Aqm::FqCoDel(fq_codel),
+            ..PipeConfig::default()
+        },
+        PipeConfig {
+            bandwidth: slow(),
+            aqm: Aqm::FqCoDel(FqCoDelConfig::default()),
+            scheduler: SchedulerConfig::StrictPriority { classes: 2 },
+            ..PipeConfig::default()
+        },
         PipeConfig {
             bandwidth: Rate::Constant(Bandwidth::from_bps(0)),
             scheduler: SchedulerConfig::StrictPriority { classes: 0 },
@@ -435,6 +557,25 @@ fn a_wrong_configuration_does_not_panic() {
             ..PipeConfig::default()
         },
         PipeConfig {
+            bandwidth: slow(),
+            aqm: Aqm::Pie(pie),
+            ..PipeConfig::default()
+        },
+        PipeConfig {
+            policer: Some(PolicerConfig {
+                rate: Bandwidth::from_bps(0),
+                burst: Bytes(0),
+            }),
+            ..PipeConfig::default()
+        },
+        PipeConfig {
+            aggregation: Some(AggregationConfig {
+                interval: Duration::ZERO,
+                packets: Some(0),
+            }),
+            ..PipeConfig::default()
+        },
+        PipeConfig {
             capacity: Capacity::Packets(0),
             ..PipeConfig::default()
         },
@@ -455,7 +596,13 @@ fn a_wrong_configuration_does_not_panic() {
         let mut pipe = Pipe::new(&config, 1);
         for millis in 0..1_000 {
             let now = Time::from_millis(millis);
-            pipe.arrive(now, 1500, millis as u16, millis);
+            let class = millis as u16;
+            let offer = Offer {
+                class,
+                flow: millis as u32,
+                ..Offer::of(1500)
+            };
+            pipe.arrive(now, offer, millis);
             pipe.depart(now);
         }
         pipe.reset_statistics(Time::from_secs(1));

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use fairwind_path::accounting::Accounting;
-use fairwind_path::pipe::{Arrival, Pipe, PipeConfig};
+use fairwind_path::ecn::Ecn;
+use fairwind_path::pipe::{Arrival, Offer, Pipe, PipeConfig};
 use fairwind_path::rate::Rate;
 use fairwind_path::trace::{Steps, parse_opportunities};
 use fairwind_path::units::{Bandwidth, Time};
@@ -20,8 +21,8 @@ fn pipe(bandwidth: Rate) -> Pipe<()> {
 
 /// The far-end time in microseconds of a packet that arrives at a time in microseconds.
 fn leaves(pipe: &mut Pipe<()>, at_us: u64, size: u32) -> u64 {
-    match pipe.arrive(Time::from_micros(at_us), size, 0, ()) {
-        Arrival::Leaves(time) => {
+    match pipe.arrive(Time::from_micros(at_us), Offer::of(size), ()) {
+        Arrival::Leaves(time, _) => {
             assert_eq!(time.as_nanos() % 1_000, 0);
             time.as_micros()
         }
@@ -34,10 +35,13 @@ fn a_million_packets_at_an_odd_rate_end_at_the_exact_time() {
     let mut pipe = pipe(Rate::Constant(Bandwidth::from_bps(7_000_003)));
     let mut last = Arrival::Held;
     for _ in 0..1_000_000 {
-        last = pipe.arrive(Time::ZERO, 1500, 0, ());
+        last = pipe.arrive(Time::ZERO, Offer::of(1500), ());
     }
     // 10^6 * 12,000 bit / 7,000,003 bit/s = 1714.284979592562... s
-    assert_eq!(last, Arrival::Leaves(Time::from_nanos(1_714_284_979_593)));
+    assert_eq!(
+        last,
+        Arrival::Leaves(Time::from_nanos(1_714_284_979_593), Ecn::NotEct)
+    );
 }
 
 #[test]
@@ -83,12 +87,12 @@ fn a_trace_that_ends_at_zero_never_sends_again() {
     let mut pipe = pipe(Rate::Steps(Arc::new(steps(&[(0, 12), (2, 0)]))));
     assert_eq!(leaves(&mut pipe, 0, 1500), 1_000);
     assert_eq!(
-        pipe.arrive(Time::from_millis(2), 1500, 0, ()),
-        Arrival::Leaves(Time::MAX)
+        pipe.arrive(Time::from_millis(2), Offer::of(1500), ()),
+        Arrival::Leaves(Time::MAX, Ecn::NotEct)
     );
     assert_eq!(
-        pipe.arrive(Time::from_secs(9), 1500, 0, ()),
-        Arrival::Leaves(Time::MAX)
+        pipe.arrive(Time::from_secs(9), Offer::of(1500), ()),
+        Arrival::Leaves(Time::MAX, Ecn::NotEct)
     );
     assert_eq!(pipe.queue(Time::from_secs(99)).packets, 2);
 }
@@ -113,9 +117,9 @@ fn stepped_rates_are_exact_in_the_long_run() {
     let mut pipe = pipe(Rate::Steps(Arc::new(steps(&[(0, 7), (1, 11)]).repeated())));
     let mut last = Arrival::Held;
     for _ in 0..300_000 {
-        last = pipe.arrive(Time::ZERO, 1500, 0, ());
+        last = pipe.arrive(Time::ZERO, Offer::of(1500), ());
     }
-    assert_eq!(last, Arrival::Leaves(Time::from_secs(400)));
+    assert_eq!(last, Arrival::Leaves(Time::from_secs(400), Ecn::NotEct));
 }
 
 #[test]

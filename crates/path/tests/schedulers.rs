@@ -1,5 +1,6 @@
 //! Strict priority and WF2Q+: order, shares and delay bounds.
 
+use fairwind_path::ecn::Ecn;
 use fairwind_path::pipe::PipeConfig;
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
@@ -25,6 +26,7 @@ fn packet(at_us: u64, size: u32, class: u16) -> Packet {
         at: Time::from_micros(at_us),
         size,
         class,
+        ecn: Ecn::NotEct,
     }
 }
 

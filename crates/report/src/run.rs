@@ -71,7 +71,11 @@ fn figures(run: &RunResult) -> String {
         let percent = link.utilization.map(|share| 100.0 * share);
         figures += &figure(&label, number(percent, 1), "%");
     }
-    let drops = run.links.iter().map(|l| l.drops + l.random_losses).sum();
+    let drops = run
+        .links
+        .iter()
+        .map(|l| l.drops + l.random_losses + l.policed)
+        .sum();
     figures += &figure("Packets lost", count(drops), "");
     let retransmits = run.flows.iter().map(|flow| flow.retransmits).sum();
     figures + &figure("Segments retransmitted", count(retransmits), "")

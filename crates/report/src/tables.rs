@@ -88,6 +88,9 @@ impl Tables<'_> {
                 (Heading::number("Dropped", "packets"), &|(_, l)| {
                     self.count(l.drops)
                 }),
+                (Heading::number("Marked", "packets"), &|(at, _)| {
+                    of_run(*at, |l| l.marks as f64, 0)
+                }),
                 (Heading::number("Lost at random", "packets"), &|(at, _)| {
                     of_run(*at, |l| l.random_losses as f64, 0)
                 }),

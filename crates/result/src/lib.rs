@@ -172,17 +172,27 @@ pub struct LinkResult {
     /// Length that the queue did not exceed for 99 % of the time, packets.
     #[serde(with = "round")]
     pub queue_p99_pkts: f64,
-    /// Packets dropped by the queue: overflow, RED or CoDel.
+    /// Packets dropped by the queue: overflow or its AQM.
     pub drops: u64,
+    /// Packets that the queue marked instead of dropping them (ECN).
+    #[serde(default)]
+    pub marks: u64,
     /// Packets lost at random.
     #[serde(default)]
     pub random_losses: u64,
+    /// Packets dropped by the link's policer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub policed: u64,
     /// Packets that left.
     #[serde(default)]
     pub packets: u64,
     /// IP bytes that left.
     #[serde(default)]
     pub bytes: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// How well the lab's emulator kept time, and the packets that it lost itself.

@@ -38,7 +38,9 @@ fn run(seed: u64, goodput_mbps: f64) -> RunResult {
             queue_mean_pkts: 12.5,
             queue_p99_pkts: 50.0,
             drops: 3,
+            marks: 0,
             random_losses: 0,
+            policed: 0,
             packets: 8_640,
             bytes: 12_960_000,
         }],
@@ -93,6 +95,7 @@ fn a_result_has_its_fields_in_the_documented_order() {
       "queue_mean_pkts": 12.5,
       "queue_p99_pkts": 50.0,
       "drops": 3,
+      "marks": 0,
       "random_losses": 0,
       "packets": 8640,
       "bytes": 12960000

@@ -262,6 +262,9 @@ fn describe_direction(direction: &file::link::Direction) -> String {
     if let Some(jitter) = &direction.jitter {
         parts.push(format!("jitter {}", jitter.amount));
     }
+    if let Some(policer) = direction.policer {
+        parts.push(format!("policed to {} and {}", policer.rate, policer.burst));
+    }
     match direction.queue_or_default() {
         Capacity::Unlimited => {}
         Capacity::Packets(packets) => parts.push(format!("queue {packets} pkt")),
@@ -271,6 +274,9 @@ fn describe_direction(direction: &file::link::Direction) -> String {
         Aqm::DropTail => {}
         Aqm::Red(red) => parts.push(format!("RED {} to {}", red.min_th, red.max_th)),
         Aqm::CoDel(codel) => parts.push(format!("CoDel {}", codel.target)),
+        Aqm::FqCoDel(fq_codel) => parts.push(format!("FQ-CoDel {}", fq_codel.target)),
+        Aqm::DualPi2(dualpi2) => parts.push(format!("DualPI2 {}", dualpi2.target)),
+        Aqm::Pie(pie) => parts.push(format!("PIE {}", pie.target)),
     }
     match &direction.scheduler {
         Scheduler::Fifo => {}
@@ -296,6 +302,12 @@ fn describe_direction(direction: &file::link::Direction) -> String {
     }
     if let Some(reorder) = &direction.reorder {
         parts.push(format!("reorders {}", reorder.probability));
+    }
+    if let Some(aggregation) = &direction.aggregation {
+        parts.push(match aggregation.packets {
+            None => format!("aggregates {}", aggregation.interval),
+            Some(most) => format!("aggregates {most} pkt in {}", aggregation.interval),
+        });
     }
     parts.join(", ")
 }

@@ -16,6 +16,8 @@ pub fn pipe(direction: &Direction) -> PipeConfig {
             base: direction.delay.clone(),
             jitter: direction.jitter,
         },
+        policer: direction.policer,
+        aggregation: direction.aggregation,
         capacity: direction.queue_or_default(),
         aqm: direction.aqm.clone(),
         scheduler: scheduler(&direction.scheduler),

@@ -222,7 +222,7 @@ fn a_table_of_an_unknown_kind_is_answered_with_the_known_kinds() {
 x.toml:8:16: \"blue\" is not known here
   8 | aqm = { kind = \"blue\" }
     |                ^^^^^^
-  help: known here: drop-tail, red, codel"
+  help: known here: drop-tail, red, codel, pie, fq-codel, dualpi2"
     );
 }
 
@@ -331,6 +331,48 @@ x.toml:5:8: the queue of link `bottleneck`, 1000 bytes, holds no packet of flow 
   5 | name = \"bottleneck\"
     |        ^^^^^^^^^^^^
   help: write a queue of \"1500B\" or more"
+    );
+}
+
+#[test]
+fn a_policer_that_passes_no_packet_is_refused() {
+    let policer = "policer = { rate = \"1Mbit/s\", burst = \"1kB\" }";
+    assert_eq!(
+        broken("delay = \"10ms\"", policer),
+        "\
+x.toml:5:8: the policer of link `bottleneck` passes no packet of flow `one`, 1500 bytes, with a burst of 1000B
+  5 | name = \"bottleneck\"
+    |        ^^^^^^^^^^^^
+  help: write a burst of \"1500B\" or more"
+    );
+}
+
+#[test]
+fn an_aqm_that_schedules_takes_no_scheduler() {
+    let both =
+        "aqm = { kind = \"fq-codel\" }\nscheduler = { kind = \"priority\", order = [\"one\"] }";
+    assert_eq!(
+        broken("delay = \"10ms\"", both),
+        "\
+x.toml:9:13: this AQM decides itself which packet goes next
+  9 | scheduler = { kind = \"priority\", order = [\"one\"] }
+    |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  help: leave the scheduler out, or take another aqm"
+    );
+}
+
+#[test]
+fn pie_is_not_updated_all_the_time() {
+    assert_eq!(
+        broken(
+            "delay = \"10ms\"",
+            "aqm = { kind = \"pie\", tupdate = \"1us\" }"
+        ),
+        "\
+x.toml:8:33: 1us is too short
+  8 | aqm = { kind = \"pie\", tupdate = \"1us\" }
+    |                                 ^^^^^
+  help: write at least tupdate = \"100us\""
     );
 }
 

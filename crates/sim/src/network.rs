@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use fairwind_path::delay::Delay;
-use fairwind_path::pipe::{Arrival, Pipe, PipeStatistics};
+use fairwind_path::pipe::{Arrival, Offer, Pipe, PipeStatistics};
 use fairwind_path::units::Time;
 use fairwind_workload::seed_for;
 
@@ -236,16 +236,23 @@ impl Network {
             let hop = self.hops[packet.hop as usize];
             let link = &mut self.links[hop.pipe as usize];
             packet.hop += 1;
-            let size = u32::from(packet.size);
-            match link.pipe.arrive(now, size, hop.class, *packet) {
-                Arrival::Leaves(at) => {
+            let offer = Offer {
+                size: u32::from(packet.size),
+                class: hop.class,
+                ecn: packet.ecn,
+                flow: packet.flow(),
+            };
+            match link.pipe.arrive(now, offer, *packet) {
+                Arrival::Leaves(at, ecn) => {
+                    packet.ecn = ecn;
                     if link.passes_until.is_some_and(|until| at <= until) {
                         now = at;
                         continue;
                     }
                     self.push_to_lane(hop.pipe, at, packet);
                 }
-                Arrival::Duplicated(first, second) => {
+                Arrival::Duplicated(first, second, ecn) => {
+                    packet.ecn = ecn;
                     self.put_down_twice(hop.pipe, first, second, *packet)
                 }
                 Arrival::Held => self.arm_service(hop.pipe),
@@ -320,7 +327,7 @@ impl Network {
             PipeSample {
                 queue_packets: queue.packets,
                 queue_bytes: queue.bytes,
-                drops: pipe.drops() + pipe.random_losses(),
+                drops: pipe.losses(),
                 bytes: pipe.bytes_out(now),
             }
         })
@@ -368,12 +375,17 @@ impl Network {
     pub(crate) fn serve(&mut self, now: Time, source: Source) {
         let pipe = self.served[(source - self.due_lanes) as usize];
         while let Some(departure) = self.links[pipe as usize].pipe.depart(now) {
+            let mut packet = departure.packet;
             match departure.outcome {
-                Arrival::Leaves(at) => self.push_to_lane(pipe, at, &departure.packet),
-                Arrival::Duplicated(first, second) => {
-                    self.put_down_twice(pipe, first, second, departure.packet)
+                Arrival::Leaves(at, ecn) => {
+                    packet.ecn = ecn;
+                    self.push_to_lane(pipe, at, &packet);
                 }
-                Arrival::Held | Arrival::Lost(_) => self.discard(&departure.packet),
+                Arrival::Duplicated(first, second, ecn) => {
+                    packet.ecn = ecn;
+                    self.put_down_twice(pipe, first, second, packet);
+                }
+                Arrival::Held | Arrival::Lost(_) => self.discard(&packet),
             }
         }
         self.arm_service(pipe);

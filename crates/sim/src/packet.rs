@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use fairwind_path::ecn::Ecn;
+
 /// Bytes of IP and TCP header with the timestamp option: 20 + 20 + 12.
 pub const HEADER: u32 = 52;
 /// Bytes of a SYN or SYN-ACK with the options that Linux sends.
@@ -52,6 +54,8 @@ pub struct Packet {
     pub kind: Kind,
     /// Data: the PSH bit.
     pub push: bool,
+    /// The codepoint in its IP header.
+    pub ecn: Ecn,
 }
 
 impl Packet {
@@ -71,6 +75,7 @@ impl Packet {
             generation,
             kind,
             push: false,
+            ecn: Ecn::NotEct,
         }
     }
 
@@ -78,6 +83,12 @@ impl Packet {
     #[inline]
     pub fn is_forward(&self) -> bool {
         matches!(self.kind, Kind::Syn | Kind::Data | Kind::Datagram)
+    }
+
+    /// The number that queues know its flow by.
+    #[inline]
+    pub fn flow(&self) -> u32 {
+        self.connection << 1 | u32::from(self.is_forward())
     }
 
     /// One past the last byte of payload.

@@ -2,7 +2,10 @@
 
 use fairwind_cc::native::find;
 use fairwind_path::delay::{Delay, DelayConfig};
-use fairwind_path::pipe::PipeConfig;
+use fairwind_path::dualpi2::DualPi2Config;
+use fairwind_path::fq_codel::FqCoDelConfig;
+use fairwind_path::pie::PieConfig;
+use fairwind_path::pipe::{Aqm, PipeConfig};
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
@@ -345,4 +348,61 @@ fn a_switch_before_the_start_is_the_control_from_the_start() {
     let mut windows = Windows::default();
     run(&scenario, &mut windows);
     assert_eq!(windows.0, [0, 100_000]);
+}
+
+/// Five flows through a bottleneck whose queue of 200 packets takes 240 ms, from 20 to 60 seconds.
+fn shared(aqm: Aqm) -> Outcome {
+    let mut scenario = dumbbell(&[GREEDY; 5], 60);
+    scenario.warmup = Duration::from_secs(20);
+    let bottleneck = &mut scenario.pipes[BOTTLENECK as usize];
+    bottleneck.capacity = Capacity::Packets(200);
+    bottleneck.aqm = aqm;
+    run(&scenario, &mut ())
+}
+
+/// The mean delay in the bottleneck's queue, in milliseconds: 1.2 ms a packet.
+fn queueing_ms(outcome: &Outcome) -> f64 {
+    outcome.pipes[BOTTLENECK as usize].queue_mean_pkts * 1.2
+}
+
+#[test]
+fn pie_holds_the_queue_of_reno_flows_near_its_target() {
+    let pie = shared(Aqm::Pie(PieConfig::default()));
+    let delay = queueing_ms(&pie);
+    assert!((10.0..20.0).contains(&delay), "{delay} ms");
+    let bottleneck = &pie.pipes[BOTTLENECK as usize];
+    assert!(bottleneck.utilization > 0.97, "{}", bottleneck.utilization);
+    let doubled = PieConfig {
+        target: Duration::from_millis(30),
+        ..PieConfig::default()
+    };
+    let delay = queueing_ms(&shared(Aqm::Pie(doubled)));
+    assert!((24.0..36.0).contains(&delay), "{delay} ms");
+}
+
+#[test]
+fn fq_codel_gives_a_flow_that_does_not_react_no_more_than_its_share() {
+    let datagrams = Application::ConstantRate {
+        rate: Bandwidth::from_mbps(9),
+        packet: 1500,
+    };
+    let reno_mbps = |aqm| {
+        let mut scenario = dumbbell(&[GREEDY, datagrams.clone()], 40);
+        scenario.warmup = Duration::from_secs(10);
+        scenario.pipes[BOTTLENECK as usize].aqm = aqm;
+        mbps(&run(&scenario, &mut ()), 0)
+    };
+    assert!(reno_mbps(Aqm::DropTail) < 1.5);
+    // Half of the bottleneck, less the headers, is 4.8; CoDel costs a little of it.
+    let share = reno_mbps(Aqm::FqCoDel(FqCoDelConfig::default()));
+    assert!((4.4..4.9).contains(&share), "{share} Mbit/s");
+}
+
+#[test]
+fn dualpi2_holds_the_queue_of_classic_flows_near_its_target() {
+    let dualpi2 = shared(Aqm::DualPi2(DualPi2Config::default()));
+    let delay = queueing_ms(&dualpi2);
+    assert!((10.0..20.0).contains(&delay), "{delay} ms");
+    let bottleneck = &dualpi2.pipes[BOTTLENECK as usize];
+    assert!(bottleneck.utilization > 0.97, "{}", bottleneck.utilization);
 }

@@ -103,7 +103,9 @@ fn link_result(
         queue_mean_pkts: statistics.queue_mean_pkts,
         queue_p99_pkts: statistics.queue_p99_pkts as f64,
         drops: statistics.drops,
+        marks: statistics.marks,
         random_losses: statistics.random_losses,
+        policed: statistics.policed,
         packets: statistics.packets,
         bytes: statistics.bytes,
     }

@@ -233,7 +233,10 @@ fn describe(unix_ns: u64, packet: &[u8], cause: LossCause) -> String {
         LossCause::QueueFull => "queue full",
         LossCause::Red => "RED",
         LossCause::CoDel => "CoDel",
+        LossCause::Pie => "PIE",
+        LossCause::DualPi2 => "DualPI2",
         LossCause::Random => "random",
+        LossCause::Policer => "policer",
     };
     let (seconds, nanos) = (unix_ns / 1_000_000_000, unix_ns % 1_000_000_000);
     let bytes = packet.len();

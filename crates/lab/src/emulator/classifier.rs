@@ -229,6 +229,19 @@ fn has_payload(packet: &[u8], head: usize) -> bool {
 
 /// Hashes with FNV-1a, so that similar keys spread over the table.
 #[inline]
+/// A hash of addresses, protocol and ports of an IPv4 packet of at least 20 bytes; of a fragment, without ports.
+pub(super) fn flow(packet: &[u8]) -> u32 {
+    let head = usize::from(packet[0] & 15) * 4;
+    let whole = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff == 0;
+    let mut key = [0; 13];
+    key[..8].copy_from_slice(&packet[12..20]);
+    key[8] = packet[9];
+    if whole && matches!(packet[9], TCP | UDP) && packet.len() >= head + 4 {
+        key[9..].copy_from_slice(&packet[head..head + 4]);
+    }
+    spread(&key) as u32
+}
+
 fn spread(bytes: &[u8]) -> usize {
     let mut hash = 0x811c_9dc5_u32;
     for &byte in bytes {

@@ -77,7 +77,7 @@ impl Transit {
             time,
             queue_packets: queue.packets,
             queue_bytes: queue.bytes,
-            drops: self.pipe.drops() + self.pipe.random_losses(),
+            drops: self.pipe.losses(),
             bytes: self.pipe.bytes_out(time),
         }
     }

@@ -14,13 +14,13 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use fairwind_path::pipe::{Arrival, PipeStatistics};
+use fairwind_path::pipe::{Arrival, Offer, PipeStatistics};
 use fairwind_path::units::Time;
 
 use super::EmulatorOptions;
 use super::arena::{Arena, PacketId};
 use super::capture::Recorder;
-use super::classifier::{Classifier, Tag, datagram_payload};
+use super::classifier::{self, Classifier, Tag, datagram_payload};
 use super::delivery::Delivery;
 use super::lateness::Lateness;
 use super::milestones::Milestones;
@@ -246,9 +246,20 @@ impl Worker {
     }
 
     fn enter(&mut self, transit: usize, id: PacketId, now: Time) {
-        let size = (self.arena.packet(id).len() - vnet::LEN) as u32;
-        let class = self.transits[transit].class(self.arena.tag(id));
-        let outcome = self.transits[transit].pipe.arrive(now, size, class, id);
+        let packet = &self.arena.packet(id)[vnet::LEN..];
+        let size = packet.len() as u32;
+        let entered = &mut self.transits[transit];
+        let class = entered.class(self.arena.tag(id));
+        let flow = match entered.pipe.tells_flows_apart() {
+            true => classifier::flow(packet),
+            false => 0,
+        };
+        let offer = Offer {
+            class,
+            flow,
+            ..Offer::of(size)
+        };
+        let outcome = entered.pipe.arrive(now, offer, id);
         self.settle(transit, id, now, outcome);
         self.arm(transit);
     }
@@ -257,8 +268,8 @@ impl Worker {
     fn settle(&mut self, transit: usize, id: PacketId, now: Time, outcome: Arrival) {
         let departures = &mut self.transits[transit].departures;
         match outcome {
-            Arrival::Leaves(time) if time < Time::MAX => departures.push(time, id),
-            Arrival::Duplicated(first, second) if second < Time::MAX => {
+            Arrival::Leaves(time, _) if time < Time::MAX => departures.push(time, id),
+            Arrival::Duplicated(first, second, _) if second < Time::MAX => {
                 departures.push(first, id);
                 match self.arena.copy(id) {
                     Some(copy) => departures.push(second, copy),
@@ -266,7 +277,7 @@ impl Worker {
                 }
             }
             Arrival::Held => {}
-            Arrival::Leaves(_) | Arrival::Duplicated(..) => self.arena.put(id),
+            Arrival::Leaves(..) | Arrival::Duplicated(..) => self.arena.put(id),
             Arrival::Lost(cause) => {
                 if let Some(recorder) = &mut self.transits[transit].recorder {
                     recorder.lost(now, &self.arena.packet(id)[vnet::LEN..], cause);

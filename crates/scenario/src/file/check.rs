@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use fairwind_path::policer::PolicerConfig;
 use fairwind_path::queue::Capacity;
 
 use super::decode::Findings;
@@ -137,7 +138,7 @@ fn route(flow: &Flow, topology: &Topology, findings: &mut Findings) -> Option<Ro
     Some(Route { forward, backward })
 }
 
-/// A queue in bytes must hold one packet of each flow, or the flow would never progress.
+/// A queue in bytes and a policer's burst must hold one packet of each flow, or the flow would never progress.
 fn packets_fit(flow: &Flow, route: &Route, links: &[Link], findings: &mut Findings) {
     let packet = match flow.application {
         Application::Constant { packet, .. } => u64::from(packet),
@@ -154,6 +155,18 @@ fn packets_fit(flow: &Flow, route: &Route, links: &[Link], findings: &mut Findin
                 link.name.value, flow.name.value
             );
             let help = format!("write a queue of \"{packet}B\" or more");
+            findings.add(link.name.span, message, help);
+        }
+        let needed = direction.of(link).accounting.wire_bytes(packet as u32);
+        if let Some(PolicerConfig { burst, .. }) = direction.of(link).policer
+            && burst.get() < needed
+        {
+            let message = format!(
+                "the policer of link `{}` passes no packet of flow `{}`, {needed} bytes, with a \
+                 burst of {burst}",
+                link.name.value, flow.name.value
+            );
+            let help = format!("write a burst of \"{needed}B\" or more");
             findings.add(link.name.span, message, help);
         }
     }

@@ -4,9 +4,11 @@ mod impairments;
 mod queueing;
 
 use fairwind_path::accounting::Accounting;
+use fairwind_path::aggregation::AggregationConfig;
 use fairwind_path::delay::{Delay, Jitter, ReorderConfig};
 use fairwind_path::loss::LossConfig;
 use fairwind_path::pipe::Aqm;
+use fairwind_path::policer::PolicerConfig;
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::schema::Probability;
@@ -14,7 +16,9 @@ use fairwind_path::units::Duration;
 use schemars::JsonSchema;
 
 use super::decode::{self, Fields, Findings, probability};
-use super::schema::{DelayValue, JitterValue, LossValue, RateValue};
+use super::schema::{
+    AggregationValue, DelayValue, JitterValue, LossValue, PolicerValue, RateValue,
+};
 use super::trace::{self, Recordings};
 use super::value::{Node, Value};
 use crate::diagnostic::Located;
@@ -59,6 +63,9 @@ pub struct Direction {
     /// Random changes of the delay. Default: none.
     #[schemars(with = "Option<JitterValue>")]
     pub jitter: Option<Jitter>,
+    /// What is dropped before it reaches the queue, for exceeding a rate and a burst. Default: none.
+    #[schemars(with = "Option<PolicerValue>")]
+    pub policer: Option<PolicerConfig>,
     /// Length of the queue, including the packet in transmission; with a scheduler, of each class's
     /// queue. Default: `"50pkt"` with a bandwidth, as in Dummynet; unlimited without.
     pub queue: Option<Capacity>,
@@ -79,6 +86,10 @@ pub struct Direction {
     /// Which bytes the bandwidth counts. Default: the file's.
     #[schemars(with = "Option<Accounting>")]
     pub accounting: Accounting,
+    /// Packets wait after their transmission and go on together, as over Wi-Fi or a cable modem. Default:
+    /// none.
+    #[schemars(with = "Option<AggregationValue>")]
+    pub aggregation: Option<AggregationConfig>,
 }
 
 /// Dummynet's default.
@@ -153,6 +164,7 @@ impl Direction {
             bandwidth: Rate::Unlimited,
             delay: Delay::Constant(Duration::ZERO),
             jitter: None,
+            policer: None,
             queue: None,
             aqm: Aqm::DropTail,
             scheduler: Scheduler::Fifo,
@@ -160,6 +172,7 @@ impl Direction {
             duplicate: 0.0,
             reorder: None,
             accounting,
+            aggregation: None,
         }
     }
 
@@ -175,12 +188,13 @@ impl Direction {
         let loss =
             |node: &Node, findings: &mut Findings| impairments::loss(node, recordings, findings);
         let accounting = decode::choice(ACCOUNTING);
-        Direction {
+        let direction = Direction {
             bandwidth: fields.get_or("bandwidth", base.bandwidth, rate),
             delay: fields.get_or("delay", base.delay, delay),
             jitter: fields
                 .optional("jitter", impairments::jitter)
                 .or(base.jitter),
+            policer: fields.get_or("policer", base.policer, queueing::policer),
             queue: fields.optional("queue", queueing::queue).or(base.queue),
             aqm: fields.get_or("aqm", base.aqm, queueing::aqm),
             scheduler: fields.get_or("scheduler", base.scheduler, Scheduler::read),
@@ -190,7 +204,17 @@ impl Direction {
                 .optional("reorder", impairments::reorder)
                 .or(base.reorder),
             accounting: fields.get_or("accounting", base.accounting, accounting),
+            aggregation: fields.get_or("aggregation", base.aggregation, impairments::aggregation),
+        };
+        if direction.aqm.schedules()
+            && direction.scheduler != Scheduler::Fifo
+            && let Some(node) = fields.peek("scheduler").or(fields.peek("aqm"))
+        {
+            let message = "this AQM decides itself which packet goes next";
+            let help = "leave the scheduler out, or take another aqm";
+            fields.refuse(node.span, message, help);
         }
+        direction
     }
 
     /// Whether its bandwidth, delay or loss follows a recording.

@@ -3,9 +3,11 @@
 
 use std::borrow::Cow;
 
+use fairwind_path::aggregation::AggregationConfig;
 use fairwind_path::delay::Jitter;
 use fairwind_path::loss::LossConfig;
-use fairwind_path::schema::{Probability, Unlimited};
+use fairwind_path::policer::PolicerConfig;
+use fairwind_path::schema::{Nothing, Probability, Unlimited};
 use fairwind_path::units::{Bandwidth, Duration};
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -85,6 +87,18 @@ forms!(
     Probability,
     LossConfig,
     TraceTable
+);
+forms!(
+    PolicerValue,
+    "A policer, or `none`.",
+    PolicerConfig,
+    Nothing
+);
+forms!(
+    AggregationValue,
+    "An aggregation, or `none`.",
+    AggregationConfig,
+    Nothing
 );
 forms!(
     JitterValue,

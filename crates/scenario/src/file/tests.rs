@@ -7,10 +7,15 @@ use std::path::Path;
 
 use fairwind_cc::native::Parameters;
 use fairwind_path::accounting::Accounting;
+use fairwind_path::aggregation::AggregationConfig;
 use fairwind_path::codel::CoDelConfig;
 use fairwind_path::delay::{Delay, Displacement, Jitter, JitterDistribution, ReorderConfig};
+use fairwind_path::dualpi2::DualPi2Config;
+use fairwind_path::fq_codel::FqCoDelConfig;
 use fairwind_path::loss::LossConfig;
+use fairwind_path::pie::PieConfig;
 use fairwind_path::pipe::Aqm;
+use fairwind_path::policer::PolicerConfig;
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::red::RedConfig;
@@ -89,6 +94,7 @@ between = ["a", "b"]
 bandwidth = "10Mbit/s"
 delay = "1ms"
 jitter = { amount = "2ms", distribution = "normal", correlation = "25%", overtake = true }
+policer = { rate = "8Mbit/s", burst = "30kB" }
 queue = "75kB"
 aqm = { kind = "red", w_q = 0.5, min_th = 3e3, max_th = 9e3, max_p = 1, gentle = true, mean_packet = "1kB" }
 scheduler = { kind = "wf2q+", weights = { a = 40, two = 20 } }
@@ -96,6 +102,7 @@ loss = { kind = "gilbert-elliott", p = 0.01, r = 0.2, h = 0.1, k = "99.9%" }
 duplicate = 0.001
 reorder = { probability = "1%", delay = "3ms" }
 accounting = "ethernet-wire"
+aggregation = { interval = "4ms", packets = 32 }
 
 [link.reverse]
 bandwidth = "unlimited"
@@ -104,16 +111,29 @@ jitter = "1ms"
 queue = "unlimited"
 aqm = { kind = "codel", target = "2ms", interval = "50ms" }
 scheduler = { kind = "priority", order = ["two", "a"] }
+policer = "none"
 loss = 0
 duplicate = 0
 reorder = { probability = 0.5 }
 accounting = "ip"
+aggregation = "none"
 
 [[link]]
 between = ["b", "c"]
 capture = true
 aqm = { kind = "drop-tail" }
 scheduler = { kind = "fifo" }
+
+[link.reverse]
+aqm = { kind = "pie", target = "20ms", tupdate = "30ms", alpha = 0.25, beta = 2.5, max_burst = "100ms", ecn = true, mark_ecnth = "20%" }
+
+[[link]]
+name = "unused"
+between = ["c", "d"]
+aqm = { kind = "fq-codel", flows = 32, quantum = "300B", target = "2ms", interval = "50ms", ecn = false }
+
+[link.reverse]
+aqm = { kind = "dualpi2", target = "20ms", tupdate = "30ms", alpha = 0.2, beta = 3, coupling = 1.5, step = "2ms" }
 
 [[flow]]
 name = "one"
@@ -193,6 +213,7 @@ fn the_agreed_shape_is_read() {
             max_p: 0.1,
             gentle: false,
             mean_packet: Bytes(500),
+            ecn: false,
         })
     );
     assert_eq!(bottleneck.forward.loss, LossConfig::Bernoulli(0.005));
@@ -301,9 +322,23 @@ fn every_field_means_what_it_says() {
         })
     );
     assert_eq!(link.forward.accounting, Accounting::EthernetWire);
+    let policer = PolicerConfig {
+        rate: Bandwidth::from_mbps(8),
+        burst: Bytes(30_000),
+    };
+    assert_eq!(link.forward.policer, Some(policer));
+    let aggregation = AggregationConfig {
+        interval: Duration::from_millis(4),
+        packets: Some(32),
+    };
+    assert_eq!(link.forward.aggregation, Some(aggregation));
     assert_eq!(link.reverse.bandwidth, Rate::Unlimited);
     assert_eq!(link.reverse.queue, Some(Capacity::Unlimited));
     assert_eq!(link.reverse.loss, LossConfig::None);
+    assert_eq!(
+        (link.reverse.policer, link.reverse.aggregation),
+        (None, None)
+    );
     let reorder = link.reverse.reorder.map(|reorder| reorder.displacement);
     assert_eq!(reorder, Some(Displacement::SkipsDelay));
     assert_eq!(
@@ -311,6 +346,40 @@ fn every_field_means_what_it_says() {
         Aqm::CoDel(CoDelConfig {
             target: Duration::from_millis(2),
             interval: Duration::from_millis(50),
+            ecn: false,
+        })
+    );
+    assert_eq!(
+        file.link[2].reverse.aqm,
+        Aqm::DualPi2(DualPi2Config {
+            target: Duration::from_millis(20),
+            tupdate: Duration::from_millis(30),
+            alpha: 0.2,
+            beta: 3.0,
+            coupling: 1.5,
+            step: Duration::from_millis(2),
+        })
+    );
+    assert_eq!(
+        file.link[2].forward.aqm,
+        Aqm::FqCoDel(FqCoDelConfig {
+            flows: 32,
+            quantum: Bytes(300),
+            target: Duration::from_millis(2),
+            interval: Duration::from_millis(50),
+            ecn: false,
+        })
+    );
+    assert_eq!(
+        file.link[1].reverse.aqm,
+        Aqm::Pie(PieConfig {
+            target: Duration::from_millis(20),
+            tupdate: Duration::from_millis(30),
+            alpha: 0.25,
+            beta: 2.5,
+            max_burst: Duration::from_millis(100),
+            ecn: true,
+            mark_ecnth: 0.2,
         })
     );
     assert_eq!(file.link[1].forward.accounting, Accounting::Ethernet);
@@ -512,6 +581,8 @@ fn schema_of<'a>(schema: &'a serde_json::Value, what: &str) -> &'a serde_json::V
         "link" => &definitions["Link"],
         "reverse" => &definitions["Direction"],
         "jitter" => &definitions["Jitter"],
+        "policer" => &definitions["Policer"],
+        "aggregation" => &definitions["Aggregation"],
         "reorder" => &definitions["Reorder"],
         "trace" => &definitions["TraceTable"],
         "flow" => &definitions["Flow"],
@@ -524,7 +595,7 @@ fn schema_of<'a>(schema: &'a serde_json::Value, what: &str) -> &'a serde_json::V
 fn the_schema_tells_of_exactly_the_fields_that_are_read() {
     let schema: serde_json::Value = serde_json::from_str(&schema::json()).unwrap();
     let read = fields_read();
-    assert_eq!(read.len(), 21, "{:?}", read.keys());
+    assert_eq!(read.len(), 26, "{:?}", read.keys());
     for (what, fields) in read {
         let part = schema_of(&schema, &what);
         let told: Vec<&String> = part["properties"].as_object().unwrap().keys().collect();

@@ -140,7 +140,8 @@ fn statistics_json(statistics: &Statistics) -> Value {
             let s = &pipe.statistics;
             json!({
                 "name": pipe.name, "packets": s.packets, "bytes": s.bytes, "drops": s.drops,
-                "random_losses": s.random_losses, "utilization": s.utilization,
+                "marks": s.marks, "random_losses": s.random_losses, "policed": s.policed,
+                "utilization": s.utilization,
                 "queue_mean_pkts": s.queue_mean_pkts, "queue_p99_pkts": s.queue_p99_pkts,
             })
         })

@@ -32,7 +32,8 @@ pub(super) fn check(table: &Table, link: &Link, findings: &mut Findings) {
 fn note(key: &Located<String>, directions: &[&Direction], findings: &mut Findings) {
     let name = key.value.as_str();
     let all = |is: fn(&Direction) -> bool| directions.iter().all(|direction| is(direction));
-    if OF_BANDWIDTH.contains(&name) && all(is_unlimited) {
+    let is_policed = name == "accounting" && !all(|direction| direction.policer.is_none());
+    if OF_BANDWIDTH.contains(&name) && all(is_unlimited) && !is_policed {
         let message = format!("`{name}` has no effect without a bandwidth");
         findings.add(key.span, message, "write --bandwidth RATE, too");
     }

@@ -1,5 +1,6 @@
-//! Jitter, loss and reordering of a direction.
+//! Jitter, loss, reordering and aggregation of a direction.
 
+use fairwind_path::aggregation::AggregationConfig;
 use fairwind_path::delay::{Displacement, Jitter, JitterDistribution, ReorderConfig};
 use fairwind_path::loss::LossConfig;
 
@@ -78,4 +79,19 @@ pub(super) fn reorder(node: &Node, findings: &mut Findings) -> Option<ReorderCon
         probability,
         displacement: delay.map_or(Displacement::SkipsDelay, Displacement::Late),
     })
+}
+
+/// Reads an aggregation, or that there is none.
+pub(super) fn aggregation(
+    node: &Node,
+    findings: &mut Findings,
+) -> Option<Option<AggregationConfig>> {
+    if node.is_text("none") {
+        return Some(None);
+    }
+    let example = "{ interval = \"4ms\" }";
+    let mut fields = Fields::of("aggregation", node, findings, example)?;
+    let interval = fields.required("interval", "\"4ms\"", decode::positive_duration);
+    let packets = fields.optional("packets", decode::whole(1, u32::MAX));
+    fields.finish(Some(AggregationConfig { interval, packets }))
 }

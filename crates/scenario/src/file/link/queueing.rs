@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 
 use fairwind_path::codel::CoDelConfig;
+use fairwind_path::dualpi2::DualPi2Config;
+use fairwind_path::fq_codel::FqCoDelConfig;
+use fairwind_path::pie::{MIN_UPDATE, PieConfig};
 use fairwind_path::pipe::Aqm;
+use fairwind_path::policer::PolicerConfig;
 use fairwind_path::queue::Capacity;
 use fairwind_path::red::RedConfig;
+use fairwind_path::units::Duration;
 use schemars::JsonSchema;
 
 use crate::diagnostic::Located;
-use crate::file::decode::{self, Fields, FieldsReader, Findings, positive_duration};
+use crate::file::decode::{self, Fields, FieldsReader, Findings, positive_duration, probability};
 use crate::file::value::Node;
 use crate::units_text::Amount;
 
@@ -79,9 +84,26 @@ pub(super) fn aqm(node: &Node, findings: &mut Findings) -> Option<Aqm> {
         ("drop-tail", |_| Aqm::DropTail),
         ("red", red),
         ("codel", codel),
+        ("pie", pie),
+        ("fq-codel", fq_codel),
+        ("dualpi2", dualpi2),
     ];
     let examples = ["\"red\"", "{ kind = \"red\", min_th = 5, max_th = 15 }"];
     decode::by_kind(node, findings, "aqm", examples, KINDS)
+}
+
+/// Reads a policer, or that there is none.
+pub(super) fn policer(node: &Node, findings: &mut Findings) -> Option<Option<PolicerConfig>> {
+    if node.is_text("none") {
+        return Some(None);
+    }
+    let example = "{ rate = \"20Mbit/s\", burst = \"64kB\" }";
+    let mut fields = Fields::of("policer", node, findings, example)?;
+    let policer = PolicerConfig {
+        rate: fields.required("rate", "\"20Mbit/s\"", decode::bandwidth),
+        burst: fields.required("burst", "\"64kB\"", decode::bytes),
+    };
+    fields.finish(Some(policer))
 }
 
 /// Reads the length of a queue.
@@ -107,6 +129,7 @@ fn red(fields: &mut Fields<'_, '_>) -> Aqm {
         max_p: fields.get_or("max_p", default.max_p, &share),
         mean_packet: fields.get_or("mean_packet", default.mean_packet, decode::bytes),
         gentle: fields.get_or("gentle", default.gentle, decode::boolean),
+        ecn: fields.get_or("ecn", default.ecn, decode::boolean),
     };
     let (min_th, max_th) = (red.min_th, red.max_th);
     if let Some(node) = fields.peek("max_th")
@@ -127,7 +150,36 @@ fn codel(fields: &mut Fields<'_, '_>) -> Aqm {
     let default = CoDelConfig::default();
     let target = fields.get_or("target", default.target, positive_duration);
     let interval = fields.get_or("interval", default.interval, positive_duration);
-    let aqm = Aqm::CoDel(CoDelConfig { target, interval });
+    let ecn = fields.get_or("ecn", default.ecn, decode::boolean);
+    let aqm = Aqm::CoDel(CoDelConfig {
+        target,
+        interval,
+        ecn,
+    });
+    interval_above_target(&aqm, (target, interval), fields);
+    aqm
+}
+
+fn fq_codel(fields: &mut Fields<'_, '_>) -> Aqm {
+    let default = FqCoDelConfig::default();
+    let fq_codel = FqCoDelConfig {
+        flows: fields.get_or("flows", default.flows, decode::whole(1, 65_536)),
+        quantum: fields.get_or("quantum", default.quantum, decode::bytes),
+        target: fields.get_or("target", default.target, positive_duration),
+        interval: fields.get_or("interval", default.interval, positive_duration),
+        ecn: fields.get_or("ecn", default.ecn, decode::boolean),
+    };
+    let aqm = Aqm::FqCoDel(fq_codel);
+    interval_above_target(&aqm, (fq_codel.target, fq_codel.interval), fields);
+    aqm
+}
+
+/// Refuses what the check of a CoDel's times refuses.
+fn interval_above_target(
+    aqm: &Aqm,
+    (target, interval): (Duration, Duration),
+    fields: &mut Fields<'_, '_>,
+) {
     if let Some(node) = fields.peek("interval").or(fields.peek("target"))
         && aqm.check().is_err()
     {
@@ -136,7 +188,47 @@ fn codel(fields: &mut Fields<'_, '_>) -> Aqm {
         let help = format!("write interval = \"{}\"", target * 20);
         fields.refuse(node.span, message, help);
     }
-    aqm
+}
+
+/// What a gain of a controller may be; 0 would silently disable its part.
+fn gain(node: &Node, findings: &mut Findings) -> Option<f64> {
+    decode::number(f64::MIN_POSITIVE, 1e6)(node, findings)
+}
+
+fn pie(fields: &mut Fields<'_, '_>) -> Aqm {
+    let default = PieConfig::default();
+    let pie = PieConfig {
+        target: fields.get_or("target", default.target, positive_duration),
+        tupdate: fields.get_or("tupdate", default.tupdate, time_between_updates),
+        alpha: fields.get_or("alpha", default.alpha, gain),
+        beta: fields.get_or("beta", default.beta, gain),
+        max_burst: fields.get_or("max_burst", default.max_burst, decode::duration),
+        ecn: fields.get_or("ecn", default.ecn, decode::boolean),
+        mark_ecnth: fields.get_or("mark_ecnth", default.mark_ecnth, probability),
+    };
+    Aqm::Pie(pie)
+}
+
+fn dualpi2(fields: &mut Fields<'_, '_>) -> Aqm {
+    let default = DualPi2Config::default();
+    let dualpi2 = DualPi2Config {
+        target: fields.get_or("target", default.target, positive_duration),
+        tupdate: fields.get_or("tupdate", default.tupdate, time_between_updates),
+        alpha: fields.get_or("alpha", default.alpha, gain),
+        beta: fields.get_or("beta", default.beta, gain),
+        coupling: fields.get_or("coupling", default.coupling, gain),
+        step: fields.get_or("step", default.step, decode::duration),
+    };
+    Aqm::DualPi2(dualpi2)
+}
+
+fn time_between_updates(node: &Node, findings: &mut Findings) -> Option<Duration> {
+    let tupdate = decode::duration(node, findings)?;
+    if tupdate >= MIN_UPDATE {
+        return Some(tupdate);
+    }
+    let help = format!("write at least tupdate = \"{MIN_UPDATE}\"");
+    findings.refuse(node.span, format!("{tupdate} is too short"), help)
 }
 
 fn priority(fields: &mut Fields<'_, '_>) -> Scheduler {

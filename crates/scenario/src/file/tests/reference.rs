@@ -134,6 +134,8 @@ fn quantity(definition: &str) -> &'static str {
             "probability, [table](#loss), or a [recording](#bandwidth-traces-and-other-recordings)"
         }
         "JitterValue" => "time (uniform, by this amount), or a [table](#jitter)",
+        "PolicerValue" => "[table](#policer), or `\"none\"`",
+        "AggregationValue" => "[table](#aggregation), or `\"none\"`",
         "Aqm" => "[table](#aqm)",
         "SchedulerTable" => "[table](#scheduler)",
         "Reorder" => "[table](#reorder)",

@@ -5,6 +5,7 @@
 //! sent something in between, and the end of a script fails if anything is left.
 
 use fairwind_cc::native::find;
+use fairwind_path::ecn::Ecn;
 use fairwind_path::units::{Bytes, Time};
 
 use crate::packet::{Kind, Packet, SackPool};
@@ -62,6 +63,7 @@ pub(super) fn blank(kind: Kind) -> Packet {
         hop: 0,
         kind,
         push: false,
+        ecn: Ecn::NotEct,
     }
 }
 
