@@ -169,11 +169,14 @@ static inline u32 square_root(u32 x)
 	return root;
 }
 
+/* Not less than a packet a second: what follows a pair waits for twice that time. */
 static inline u32 floor_window(struct sock *sk)
 {
 	const struct fairwind *ca = inet_csk_ca(sk);
 
-	return max(ca->own / max(param(sk, floor), 1U), 1U);
+	u32 second = ca->base_us == NONE ? 1 : scale(ca->base_us, PACKET, 1000000);
+
+	return max(ca->own / max(param(sk, floor), 1U), max(second, 1U));
 }
 
 static inline void set_window(struct sock *sk, u32 window)
@@ -213,6 +216,9 @@ static inline u32 tolerated_us(struct sock *sk)
 	us += min((u32)ca->noise_us, scale(ca->base_us, param(sk, noise), 1024));
 	if (ca->loss_queue_us && ca->is_congested)
 		us = min(us, max(ca->loss_queue_us / 4U, packet + 20));
+	/* The second packet of a pair waits for the first. */
+	if (ca->window < FINE_WINDOW)
+		us += packet_us(ca);
 	return us;
 }
 
@@ -685,8 +691,32 @@ static void send(struct sock *sk)
 	tp->snd_ssthresh = max(tp->snd_cwnd, 2U);
 }
 
+/*
+ * From another control, in mid-connection: what is in flight is scaled to what the path carries of it,
+ * as after any queue, and the first look says whose queue there is.
+ */
+static void take_over(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 rtt_us = tp->srtt_us >> 3;
+	u32 in_flight = min(min(tcp_packets_in_flight(tp), tp->snd_cwnd), 1U << 20);
+
+	ca->base_us = max(min(tcp_min_rtt(tp), rtt_us), 1U);
+	ca->window = max(scale(in_flight * PACKET, ca->base_us, rtt_us), FINE_WINDOW);
+	/* The least may be that of the SYN, which takes less time on the link than a full packet. */
+	ca->base_us += scale(ca->base_us, PACKET, ca->window);
+	ca->own = ca->window;
+	ca->free = ca->window;
+	ca->cut_queue_us = short_us(rtt_us - min(ca->base_us, rtt_us));
+	ca->is_starting = false;
+	ca->mode = CHECK;
+	begin_round(ca, (u32)tp->tcp_mstamp);
+}
+
 CC_HOOK(void, fairwind_init, struct sock *sk)
 {
+	const struct tcp_sock *tp = tcp_sk(sk);
 	struct fairwind *ca = inet_csk_ca(sk);
 
 	ca->window = TCP_INIT_CWND * PACKET;
@@ -695,8 +725,28 @@ CC_HOOK(void, fairwind_init, struct sock *sk)
 	ca->base_us = NONE;
 	ca->look_us = NONE;
 	ca->is_starting = true;
-	ca->after = tcp_sk(sk)->delivered;
+	ca->after = tp->delivered;
 	start_pacing(sk);
+	if (tp->delivered > TCP_INIT_CWND && tp->srtt_us >> 3) {
+		take_over(sk);
+		send(sk);
+	}
+}
+
+/*
+ * To another control: the window as it is, and half of what was last free as the threshold, so that a
+ * control that does not yield is back there soon.
+ */
+CC_HOOK(void, fairwind_release, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	const struct fairwind *ca = inet_csk_ca(sk);
+
+	if (!ca->window)
+		return;
+	tp->snd_cwnd = max(min(ca->window / PACKET, tp->snd_cwnd_clamp), 2U);
+	tp->snd_ssthresh = max(ca->free / PACKET / 2, tp->snd_cwnd);
+	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
 }
 
 CC_HOOK(void, fairwind_cong_control, struct sock *sk, u32 ack, int flag,
@@ -742,6 +792,7 @@ CC_HOOK(u32, fairwind_undo_cwnd, struct sock *sk)
 CC_CONTROL(fairwind) = {
 	CC_ABOUT(fairwind, "background: takes what others leave of the path, and yields to them"),
 	.init = CC_FN(fairwind_init),
+	.release = CC_FN(fairwind_release),
 	.cong_control = CC_FN(fairwind_cong_control),
 	.cwnd_event = CC_FN(fairwind_cwnd_event),
 	.ssthresh = CC_FN(fairwind_ssthresh),

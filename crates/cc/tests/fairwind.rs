@@ -377,3 +377,43 @@ fn a_timeout_halves_the_window() {
     path.ack(2, pair);
     near(path.window(), before / 2, 1);
 }
+
+#[test]
+fn it_takes_over_what_the_path_carries_of_what_is_in_flight() {
+    // 200 packets in flight and 30 ms for what takes 20 without a queue: 133 packets are the link's.
+    let control = find("fairwind").unwrap();
+    let mut sk = TcpSock {
+        delivered: 5000,
+        packets_out: 200,
+        snd_cwnd: 200,
+        srtt_us: 8 * 30_000,
+        rtt_min_us: 20_000,
+        ..TcpSock::default()
+    };
+    control.init(&mut sk, &control.default_parameters());
+    near(sk.snd_cwnd, 133, 1);
+    // 17/16 of 133 packets of 1448 bytes in 20 ms.
+    let rate = sk.sk_pacing_rate as f64;
+    assert!(
+        (rate / (17.0 / 16.0 * 133.0 * 1448.0 / 0.02) - 1.0).abs() < 0.01,
+        "{rate}"
+    );
+}
+
+#[test]
+fn it_leaves_its_window_and_no_pacing_to_the_next() {
+    let mut path = Path::cruising();
+    let window = path.window();
+    path.control.release(&mut path.sk);
+    near(path.window(), window, 1);
+    assert_eq!(path.sk.sk_pacing_rate, u64::MAX);
+    // Yielding, it leaves two packets, and slow start to half of what was free: 10/11, of which 7/8 are
+    // believed twice.
+    let mut path = Path::cruising();
+    let window = f64::from(path.window());
+    path.rounds(40, BASE + 2000);
+    path.control.release(&mut path.sk);
+    assert_eq!(path.window(), 2);
+    let half = window * 10.0 / 11.0 * (7.0 / 8.0) * (7.0 / 8.0) / 2.0;
+    near(path.sk.snd_ssthresh, half as u32, 4);
+}

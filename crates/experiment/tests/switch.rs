@@ -7,6 +7,8 @@ use fairwind_experiment::engine::sim::Sim;
 use fairwind_experiment::{Engine, EngineError};
 use fairwind_result::record::{FlowSample, LinkSample, Recorder};
 use fairwind_scenario::Experiment;
+use fairwind_testing::fuzz::cases;
+use proptest::prelude::*;
 
 /// One packet in a hundred is lost: reno takes that for congestion; nocc, from 5 s on, does not and is
 /// limited only by the receiver's window.
@@ -118,4 +120,68 @@ fn check_says_what_may_not_have_been_meant() {
             "`time_scale` changes nothing: no link follows a trace",
         ]
     );
+}
+
+/// How much arrived in each half second, and whether anything was dropped.
+#[derive(Default)]
+struct HalfSeconds {
+    received: Vec<u64>,
+    drops: u64,
+}
+
+impl Recorder for HalfSeconds {
+    fn flow(&mut self, _flow: usize, sample: &FlowSample) {
+        if sample.time_ns % 500_000_000 == 0 {
+            self.received.push(sample.instruments.bytes_received);
+        }
+    }
+    fn link(&mut self, _link: usize, sample: &LinkSample) {
+        self.drops = self.drops.max(sample.drops);
+    }
+}
+
+const CONTROLS: [&str; 3] = ["fairwind", "cubic", "nocc"];
+
+proptest! {
+    #![proptest_config(cases(24))]
+
+    /// From eight packets in flight on. The receiver's window is three bandwidth-delay products at most, of which the queue holds all but
+    /// one. So whatever is dropped was a burst; and a hole is what makes a half second poor.
+    #[test]
+    fn fairwind_cubic_and_nocc_hand_over_without_a_burst_or_a_hole(
+        mbps in prop::sample::select(vec![10u64, 20, 100]),
+        rtt_ms in prop::sample::select(vec![10u64, 30, 80]),
+        first in 0..2usize,
+        steps in prop::collection::vec((1..3usize, 700..2000u64), 1..4),
+    ) {
+        let product = mbps * rtt_ms * 125;
+        let queue = 60 + 2 * product / 1500;
+        let (mut control, mut at_ms) = (first, 3000);
+        let mut switches = Vec::new();
+        for (step, after_ms) in &steps {
+            control = (control + step) % CONTROLS.len();
+            at_ms += after_ms;
+            let name = CONTROLS[control];
+            switches.push(format!("{{ at = \"{at_ms}ms\", congestion_control = \"{name}\" }}"));
+        }
+        let text = format!(
+            "duration = \"{}ms\"\n[[link]]\nname = \"path\"\nbetween = [\"a\", \"b\"]\n\
+             bandwidth = \"{mbps}Mbit/s\"\ndelay = \"{}us\"\nqueue = \"{queue}pkt\"\n\
+             [[flow]]\nname = \"one\"\nfrom = \"a\"\nto = \"b\"\ncongestion_control = \"{}\"\n\
+             receive_buffer = \"{}B\"\nswitch = [{}]\n",
+            at_ms + 2000,
+            rtt_ms * 500,
+            CONTROLS[first],
+            60_000 + 3 * product,
+            switches.join(", "),
+        );
+        let mut seen = HalfSeconds::default();
+        run(&text, &mut seen).unwrap();
+        prop_assert_eq!(seen.drops, 0, "{}", text);
+        // From 2.5 s on: the start is not the subject.
+        for (index, pair) in seen.received.windows(2).enumerate().skip(5) {
+            let share = (pair[1] - pair[0]) as f64 / (mbps * 62_500) as f64;
+            prop_assert!(share > 0.5, "{share} of the link from {} ms on: {text}", 500 * index);
+        }
+    }
 }

@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(kernel_name("fw_nocc", &available), "fw_nocc");
         // Not loaded: the message has the name that it would have.
         assert_eq!(kernel_name("sfsack", &available), "fw_sfsack");
-        assert_eq!(kernel_name("bbr", &available), "bbr");
+        assert_eq!(kernel_name("vegas", &available), "vegas");
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
         let fix = |name| refusal(name, Errno::NOENT).fix;
         assert_eq!(fix("fw_nocc"), "fairwind cc load nocc --allow-nocc");
         assert_eq!(fix("fw_sfsack"), "fairwind cc load sfsack");
-        assert_eq!(fix("bbr"), "modprobe tcp_bbr");
+        assert_eq!(fix("vegas"), "modprobe tcp_vegas");
         assert_eq!(fix("fw_nocc_1a2b"), "fairwind cc list");
     }
 
