@@ -6,7 +6,10 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use fairwind_path::codel::CoDelConfig;
+use fairwind_path::dualpi2::DualPi2Config;
+use fairwind_path::fq_codel::FqCoDelConfig;
 use fairwind_path::loss::LossConfig;
+use fairwind_path::pie::PieConfig;
 use fairwind_path::pipe::{Aqm, Offer, Pipe, PipeConfig};
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
@@ -93,6 +96,15 @@ fn main() {
             ..plain.clone()
         },
     );
+    let others = [
+        ("PIE", Aqm::Pie(PieConfig::default())),
+        ("FQ-CoDel", Aqm::FqCoDel(FqCoDelConfig::default())),
+        ("DualPI2", Aqm::DualPi2(DualPi2Config::default())),
+    ];
+    for (name, aqm) in others {
+        let plain = plain.clone();
+        measure(name, &PipeConfig { aqm, ..plain });
+    }
     let scheduler = SchedulerConfig::StrictPriority { classes: 4 };
     measure(
         "strict priority",

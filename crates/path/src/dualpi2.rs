@@ -121,6 +121,7 @@ impl<T: Copy> DualPi2<T> {
     }
 
     /// Appends a packet to its queue.
+    #[inline(never)]
     pub(crate) fn push(&mut self, packet: Waiting<T>) {
         self.update_until(packet.arrived + Duration::from_nanos(1));
         self.bytes += u64::from(packet.size);
@@ -131,6 +132,7 @@ impl<T: Copy> DualPi2<T> {
     }
 
     /// The packet to send at `now`, perhaps marked; packets dropped before it go to `dropped`.
+    #[inline(never)]
     pub(crate) fn next(
         &mut self,
         now: Time,

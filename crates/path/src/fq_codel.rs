@@ -126,6 +126,7 @@ impl<T: Copy> FqCoDel<T> {
     }
 
     /// Appends a packet to the queue of its flow. RFC 8290, section 4.1.
+    #[inline(never)]
     pub(crate) fn push(&mut self, flow: u32, packet: Waiting<T>) {
         let hash = mixed(u64::from(flow) ^ self.perturbation);
         let index = (hash % self.queues.len() as u64) as usize;
@@ -140,6 +141,7 @@ impl<T: Copy> FqCoDel<T> {
     }
 
     /// Makes room: drops packets at the head of the fattest queue.
+    #[inline(never)]
     pub(crate) fn shed(&mut self, mut dropped: impl FnMut(Waiting<T>)) {
         let listed = self.new.iter().chain(&self.old).copied();
         let fattest =
@@ -154,6 +156,7 @@ impl<T: Copy> FqCoDel<T> {
     }
 
     /// The packet to send at `now`; packets that CoDel drops before it go to `dropped`. RFC 8290, section 4.2.
+    #[inline(never)]
     pub(crate) fn next(
         &mut self,
         now: Time,

@@ -33,7 +33,7 @@ struct ClassQueue<T> {
     waiting: VecDeque<Waiting<T>>,
     bytes: u64,
     red: Option<Red>,
-    pie: Option<Pie>,
+    pie: Option<Box<Pie>>,
     codel: Option<CoDel>,
     /// When the class last ran out of packets; meaningful only while it has none.
     idle_since: Time,
@@ -81,7 +81,7 @@ impl<T: Copy> Held<T> {
                     waiting: VecDeque::new(),
                     bytes: 0,
                     red: red.cloned(),
-                    pie: pie.cloned(),
+                    pie: pie.cloned().map(Box::new),
                     codel,
                     idle_since: Time::ZERO,
                 };
@@ -110,6 +110,7 @@ impl<T: Copy> Held<T> {
     }
 
     /// Whether an arriving packet is queued with a mark or without, or why it is not queued.
+    #[inline]
     pub(crate) fn judge(
         &mut self,
         now: Time,
@@ -162,6 +163,7 @@ impl<T: Copy> Held<T> {
     }
 
     /// Appends a packet to its queue.
+    #[inline]
     pub(crate) fn push(&mut self, offer: Offer, waiting: Waiting<T>) {
         match &mut self.queues {
             Queues::Classes(classes, scheduler) => {
@@ -182,6 +184,7 @@ impl<T: Copy> Held<T> {
 
     /// Drops packets until those held do not exceed `capacity`. They go to `dropped`, with the number of
     /// packets held before each drop.
+    #[inline]
     pub(crate) fn shed(&mut self, capacity: Capacity, mut dropped: impl FnMut(Waiting<T>, usize)) {
         let Queues::Flows(flows) = &mut self.queues else {
             return;
@@ -198,29 +201,67 @@ impl<T: Copy> Held<T> {
     /// Chooses the packet to send at `now`, when none is being sent. `transmit` returns the end of its
     /// transmission. Packets that are dropped first go to `dropped`, with the number of packets held
     /// before each drop.
+    #[inline(always)]
     pub(crate) fn serve(
+        &mut self,
+        now: Time,
+        transmit: impl FnMut(&Waiting<T>) -> Time,
+        random: &mut Random,
+        dropped: impl FnMut(Waiting<T>, usize),
+    ) {
+        match self.queues {
+            Queues::Classes(..) => self.serve_class(now, transmit, dropped),
+            Queues::Flows(_) | Queues::Dual(_) => self.serve_own(now, transmit, random, dropped),
+        }
+    }
+
+    /// As `serve`, from the queues of an AQM.
+    #[inline(never)]
+    fn serve_own(
         &mut self,
         now: Time,
         mut transmit: impl FnMut(&Waiting<T>) -> Time,
         random: &mut Random,
         mut dropped: impl FnMut(Waiting<T>, usize),
     ) {
-        let Held { packets, bytes, .. } = self;
+        let forget = |packet: Waiting<T>| {
+            dropped(packet, self.packets);
+            self.packets -= 1;
+            self.bytes -= u64::from(packet.size);
+        };
+        let waiting = match &mut self.queues {
+            Queues::Classes(..) => None,
+            Queues::Flows(flows) => flows.next(now, forget),
+            Queues::Dual(dual) => dual.next(now, random, forget),
+        };
+        self.in_service = waiting.map(|waiting| InService {
+            until: transmit(&waiting),
+            waiting,
+            class: 0,
+        });
+    }
+
+    /// As `serve`, from the queues of the scheduler's classes.
+    #[inline(always)]
+    fn serve_class(
+        &mut self,
+        now: Time,
+        mut transmit: impl FnMut(&Waiting<T>) -> Time,
+        mut dropped: impl FnMut(Waiting<T>, usize),
+    ) {
+        let Held {
+            queues,
+            packets,
+            bytes,
+            ..
+        } = self;
+        let Queues::Classes(classes, scheduler) = queues else {
+            return;
+        };
         let mut forget = |packet: Waiting<T>| {
             dropped(packet, *packets);
             *packets -= 1;
             *bytes -= u64::from(packet.size);
-        };
-        let (classes, scheduler) = match &mut self.queues {
-            Queues::Classes(classes, scheduler) => (classes, scheduler),
-            Queues::Flows(flows) => {
-                self.in_service = in_service(flows.next(now, forget), transmit);
-                return;
-            }
-            Queues::Dual(dual) => {
-                self.in_service = in_service(dual.next(now, random, forget), transmit);
-                return;
-            }
         };
         loop {
             let waits = classes.iter().map(|class| !class.waiting.is_empty());
@@ -257,6 +298,7 @@ impl<T: Copy> Held<T> {
     }
 
     /// Removes and returns the packet whose transmission ended by `now`.
+    #[inline]
     pub(crate) fn finish(&mut self, now: Time) -> Option<InService<T>> {
         let sent = self.in_service.take_if(|sending| sending.until <= now)?;
         if let Queues::Classes(classes, _) = &mut self.queues {
@@ -269,19 +311,6 @@ impl<T: Copy> Held<T> {
         self.bytes -= u64::from(sent.waiting.size);
         Some(sent)
     }
-}
-
-/// The transmission of a packet that is of no class.
-fn in_service<T>(
-    waiting: Option<Waiting<T>>,
-    mut transmit: impl FnMut(&Waiting<T>) -> Time,
-) -> Option<InService<T>> {
-    let waiting = waiting?;
-    Some(InService {
-        until: transmit(&waiting),
-        waiting,
-        class: 0,
-    })
 }
 
 /// The index of a class's queue; classes beyond the last count as the last.

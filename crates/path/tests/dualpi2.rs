@@ -47,7 +47,7 @@ fn l4s_packets_go_first_and_leave_a_tenth_to_the_classic_ones() {
 
 #[test]
 fn l4s_packets_that_waited_for_more_than_1_ms_are_marked_unless_they_are_the_last() {
-    let run = run(&config(), &vec![packet(Time::ZERO, Ecn::Ect1); 5], 1);
+    let run = run(&config(), &[packet(Time::ZERO, Ecn::Ect1); 5], 1);
     // They waited 0, 1, 2, 3 and 4 ms.
     let marked = |&index: &usize| run.codepoints[index] == Ecn::Ce;
     assert!((0..5).filter(marked).eq([2, 3]));

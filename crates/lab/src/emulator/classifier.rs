@@ -322,6 +322,28 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_a_flow_is_that_of_its_addresses_protocol_and_ports() {
+        let one = flow(&packet(TCP, (1, 9), (2, 80), 0));
+        assert_eq!(one, flow(&packet(TCP, (1, 9), (2, 80), 1000)));
+        let others = [
+            packet(TCP, (1, 10), (2, 80), 0),
+            packet(TCP, (1, 9), (2, 81), 0),
+            packet(TCP, (1, 9), (3, 80), 0),
+            packet(TCP, (2, 80), (1, 9), 0),
+            packet(UDP, (1, 9), (2, 80), 0),
+        ];
+        assert!(others.iter().all(|other| flow(other) != one));
+        // All fragments of a packet are of one flow, though only the first has ports.
+        let mut fragments = [
+            packet(UDP, (1, 9), (2, 80), 8),
+            packet(UDP, (1, 0), (2, 0), 8),
+        ];
+        fragments[0][6] = 0x20;
+        fragments[1][7] = 2;
+        assert_eq!(flow(&fragments[0]), flow(&fragments[1]));
+    }
+
+    #[test]
     fn fragments_go_with_the_first_of_them() {
         let mut classifier = Classifier::new(&[key(1, 2, Some(80)), key(1, 2, None)]).unwrap();
         let mut first = packet(UDP, (1, 9), (2, 80), 8);
