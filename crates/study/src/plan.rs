@@ -126,6 +126,8 @@ pub enum Values {
     Words(&'static [&'static str]),
     /// An experiment file beside the plan, without `.toml`.
     Experiment,
+    /// Any text; the study knows which make sense.
+    Text,
     /// A whole number, both bounds included.
     Whole(u64, u64),
 }
