@@ -1,6 +1,6 @@
 //! Runs what the cells need, and keeps what is measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,9 +8,9 @@ use fairwind_experiment::engine::Run;
 use fairwind_experiment::engine::sim::Sim;
 use fairwind_experiment::{Engine, EngineError};
 use fairwind_scenario::Experiment;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::cache::{program, write_whole};
+use crate::cache::{Policy, program, write_whole};
 use crate::{Error, Task, parallel};
 
 use super::cell::Cell;
@@ -23,11 +23,17 @@ use super::watch::Watch;
 pub(super) type Measured = BTreeMap<String, Measures>;
 
 /// A run that cells need.
-struct Needed<'a> {
-    cell: &'a Cell<'a>,
-    role: Role,
+struct Needed {
+    setup: Setup,
     seed: u64,
     place: String,
+}
+
+impl Needed {
+    /// All that its result depends on.
+    fn asked(&self) -> Value {
+        json!({ "experiment": self.setup.text, "on": program() })
+    }
 }
 
 /// The folder of a cell's runs in a role, below that of the engine.
@@ -54,76 +60,73 @@ pub(super) fn carry_out(
     suite: &Suite,
     cells: &[Cell<'_>],
 ) -> Result<Measured, Error> {
-    let seeds = &suite.seeds[..task
-        .seeds()
-        .unwrap_or(suite.seeds.len())
-        .min(suite.seeds.len())];
-    let needed = needed(cells, seeds);
+    let most = task.seeds().unwrap_or(suite.seeds.len());
+    let seeds = &suite.seeds[..most.min(suite.seeds.len())];
+    let cache = task.cache("sim");
+    let mut measured = Measured::new();
+    let mut to_run = Vec::new();
+    for one in needed(suite, cells, seeds)? {
+        match cache.kept(&one.place, &one.asked()) {
+            Some(measures) => {
+                measured.insert(one.place, measures);
+            }
+            None if task.options.policy == Policy::Nothing => {}
+            None => to_run.push(one),
+        }
+    }
     let jobs = task.options.jobs.unwrap_or_else(parallel::cores);
     let done = AtomicUsize::new(0);
-    let measured = parallel::each(&needed, jobs, |one| {
+    let new = parallel::each(&to_run, jobs, |one| {
         task.host.go_on()?;
-        let measures = measure(task, suite, one)?;
+        let measures = run(task, one, &Sim)?;
+        cache.keep(&one.place, &one.asked(), &measures)?;
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         // A line for each run would be thousands.
-        if done.is_multiple_of(needed.len().div_ceil(20)) {
-            task.tell(&format!("{done} of {} runs", needed.len()));
+        if done.is_multiple_of(to_run.len().div_ceil(20)) {
+            task.tell(&format!("{done} of {} runs", to_run.len()));
         }
-        Ok(measures.map(|measures| (one.place.clone(), measures)))
+        Ok((one.place.clone(), measures))
     })?;
-    Ok(measured.into_iter().flatten().collect())
+    measured.extend(new);
+    Ok(measured)
 }
 
 /// All runs that the cells need, each once.
-fn needed<'a>(cells: &'a [Cell<'a>], seeds: &[u64]) -> Vec<Needed<'a>> {
+fn needed(suite: &Suite, cells: &[Cell<'_>], seeds: &[u64]) -> Result<Vec<Needed>, Error> {
     let mut needed = Vec::new();
-    let mut known = std::collections::BTreeSet::new();
+    let mut known = BTreeSet::new();
     for cell in cells {
         let roles: &[Role] = match cell.has_foreground() {
             true => &[Role::Solo, Role::Oracle, Role::Contended],
             false => &[Role::Contended],
         };
-        for (role, &seed) in roles
-            .iter()
-            .flat_map(|role| seeds.iter().map(move |seed| (*role, seed)))
-        {
-            let place = place(cell, role, seed);
-            if known.insert(place.clone()) {
-                needed.push(Needed {
-                    cell,
-                    role,
-                    seed,
-                    place,
-                });
+        for &role in roles {
+            for &seed in seeds {
+                let place = place(cell, role, seed);
+                if known.insert(place.clone()) {
+                    let setup = Setup::new(suite, cell, role, seed)?;
+                    needed.push(Needed { setup, seed, place });
+                }
             }
         }
     }
-    needed
+    Ok(needed)
 }
 
-fn measure(task: &Task<'_>, suite: &Suite, needed: &Needed<'_>) -> Result<Option<Measures>, Error> {
-    let setup = Setup::new(suite, needed.cell, needed.role, needed.seed)?;
-    let asked = json!({ "experiment": setup.text, "on": program() });
-    task.cache("sim").kept_or_run(&needed.place, &asked, || {
-        let file = task.out.join("sim").join(format!("{}.toml", needed.place));
-        write_whole(&file, &setup.text)?;
-        let experiment =
-            Experiment::parse(&setup.text, &file.display().to_string(), Path::new(""), &[])?;
-        run(task, &setup, &experiment, &Sim, needed.seed)
-    })
-}
-
-fn run(
-    task: &Task<'_>,
-    setup: &Setup,
-    experiment: &Experiment,
-    engine: &dyn Engine,
-    seed: u64,
-) -> Result<Measures, Error> {
+/// Runs it, and leaves its experiment file beside its result.
+fn run(task: &Task<'_>, needed: &Needed, engine: &dyn Engine) -> Result<Measures, Error> {
+    let setup = &needed.setup;
+    let file = task
+        .out
+        .join(engine.name())
+        .join(format!("{}.toml", needed.place));
+    write_whole(&file, &setup.text)?;
+    let name = file.display().to_string();
+    let experiment = Experiment::parse(&setup.text, &name, Path::new(""), &[])?;
     let mut watch = Watch::new(setup.foreground_flows);
     let run = Run {
-        experiment,
-        seed,
+        experiment: &experiment,
+        seed: needed.seed,
         folder: task.out,
     };
     let go_on = |_| !(task.host.is_stopped)();
