@@ -21,6 +21,8 @@ pub(super) struct Cell<'a> {
     /// Random loss, as in an experiment file.
     pub loss: String,
     pub trip: &'a Trip,
+    /// Whether the lab runs it, too.
+    pub in_both: bool,
 }
 
 /// The cells of the runs that are made.
@@ -53,6 +55,7 @@ impl<'a> Cell<'a> {
             background: whole("background")? as u32,
             loss: text("loss")?.to_owned(),
             trip: suite.trip(text("trip")?)?,
+            in_both: text("engine")? == "both",
             run: run.clone(),
         })
     }

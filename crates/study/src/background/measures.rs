@@ -1,6 +1,6 @@
 //! What is measured of one run.
 
-use fairwind_result::RunResult;
+use fairwind_result::FlowResult;
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::quantile;
@@ -51,8 +51,8 @@ pub(super) struct Measures {
     pub timeouts: u64,
 }
 
-/// The measures of a run.
-pub(super) fn of(setup: &Setup, watch: &Watch, result: &RunResult) -> Measures {
+/// The measures of a run with these totals of its flows.
+pub(super) fn of(setup: &Setup, watch: &Watch, flows: &[FlowResult]) -> Measures {
     let times = setup.times;
     let half = (times.come + times.leave) / 2.0;
     let share = |bytes: f64, ip: f64, from: f64, to: f64| match to > from {
@@ -69,7 +69,7 @@ pub(super) fn of(setup: &Setup, watch: &Watch, result: &RunResult) -> Measures {
         let ms = samples.map(|(_, bytes)| bytes * 8.0 / setup.bandwidth * 1e3);
         quantile(ms.collect(), part).unwrap_or(0.0)
     };
-    let (of_foreground, of_background) = result.flows.split_at(setup.foreground_flows);
+    let (of_foreground, of_background) = flows.split_at(setup.foreground_flows);
     let web = of_foreground.iter().find(|flow| flow.application == "web");
     let segments = if setup.deadline > 0.0 {
         of_foreground
@@ -148,4 +148,124 @@ fn jain(shares: impl Iterator<Item = f64>) -> Option<f64> {
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     let sum: f64 = shares.iter().sum();
     (shares.len() > 1 && squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::setup::Times;
+    use super::*;
+
+    /// 1 Mbit/s, whose packets are counted as they are.
+    fn setup() -> Setup {
+        Setup {
+            text: String::new(),
+            times: Times {
+                settled: 2.0,
+                come: 4.0,
+                leave: 8.0,
+                end: 10.0,
+                sample: 0.1,
+                trip: 0.02,
+            },
+            foreground_flows: 1,
+            bandwidth: 1e6,
+            background_ip: 1.0,
+            deadline: 0.0,
+        }
+    }
+
+    fn flow(application: &str) -> FlowResult {
+        FlowResult {
+            application: application.to_owned(),
+            ..FlowResult::default()
+        }
+    }
+
+    /// Bytes at a rate until 4.5 s and from 8.5 s on.
+    fn yielding(bytes_per_s: f64) -> Curve {
+        Curve::through(&[
+            (0.0, 0.0),
+            (4.5, 4.5 * bytes_per_s),
+            (8.5, 4.5 * bytes_per_s),
+            (10.0, 6.0 * bytes_per_s),
+        ])
+    }
+
+    #[test]
+    fn shares_are_of_the_link_and_of_each_phase() {
+        let watch = Watch {
+            // 36,200 B/s of payload are 37,500 B/s of packets for 4 s, then twice as many in the second half.
+            foreground: Curve::through(&[(4.0, 0.0), (6.0, 72_400.0), (8.0, 217_200.0)]),
+            background: vec![yielding(60_000.0), yielding(40_000.0)],
+            queue: vec![
+                (3.0, 9e9),
+                (4.0, 1250.0),
+                (5.0, 125.0),
+                (6.0, 250.0),
+                (8.0, 9e9),
+            ],
+            ..Watch::default()
+        };
+        let measures = of(
+            &setup(),
+            &watch,
+            &[flow("on-off"), flow("bulk"), flow("bulk")],
+        );
+        let is = |value: f64, expected: f64| {
+            assert!((value - expected).abs() < 1e-9, "{value}, not {expected}")
+        };
+        is(measures.foreground, 0.45);
+        is(measures.foreground_second_half, 0.6);
+        // 100,000 B/s alone; for half a second of the four in which the foreground is there.
+        is(measures.alone, 0.8);
+        is(measures.background, 0.1);
+        is(measures.background_second_half, 0.0);
+        // (3 + 2)^2 / (2 (9 + 4))
+        is(measures.jain.unwrap(), 25.0 / 26.0);
+        // 125 B are 1 ms.
+        assert_eq!((measures.queue_p50_ms, measures.queue_p99_ms), (2.0, 10.0));
+        assert_eq!((measures.object_p50_s, measures.segments), (None, 0));
+    }
+
+    /// A window has 20 packets, 240 ms. The first with a tenth of 100,000 B/s begins at 4.476 s, with nine tenths at
+    /// 8.476 s; windows begin every 100 ms.
+    #[test]
+    fn a_background_has_yielded_and_reclaimed_at_the_end_of_the_first_window_that_shows_it() {
+        let times = |curve| {
+            let watch = Watch {
+                background: vec![curve],
+                ..Watch::default()
+            };
+            let measures = of(&setup(), &watch, &[flow("on-off"), flow("bulk")]);
+            [measures.yields_s, measures.reclaims_s]
+                .map(|time| time.map(|time| (time * 1e3).round()))
+        };
+        assert_eq!(times(yielding(100_000.0)), [Some(740.0), Some(740.0)]);
+        // It goes on, and so it has what it had as soon as the foreground leaves.
+        let steady = Curve::through(&[(0.0, 0.0), (10.0, 1e6)]);
+        assert_eq!(times(steady), [None, Some(240.0)]);
+        let gone = Curve::through(&[(0.0, 0.0), (4.0, 4e5)]);
+        assert_eq!(times(gone), [Some(240.0), None]);
+    }
+
+    #[test]
+    fn a_segment_that_is_late_or_does_not_arrive_has_missed_its_deadline() {
+        let setup = Setup {
+            foreground_flows: 3,
+            deadline: 1.0,
+            ..setup()
+        };
+        let segment = |completion_s| FlowResult {
+            completion_s,
+            ..flow("bulk")
+        };
+        let flows = [
+            segment(Some(0.9)),
+            segment(Some(1.1)),
+            segment(None),
+            flow("bulk"),
+        ];
+        let measures = of(&setup, &Watch::default(), &flows);
+        assert_eq!((measures.segments, measures.missed), (3, 2));
+    }
 }

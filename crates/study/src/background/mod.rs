@@ -5,8 +5,11 @@
 //! *oracle*): what that class carries is the *spare* capacity. Solo and oracle serve all contenders of a cell. Every
 //! run is an experiment file of its own, kept beside its result. The tables are on
 //! `docs/measurements/background.md`.
+//!
+//! The cells that run in both engines are apart from the others, as their paths are those that the lab can be.
 
 mod cell;
+mod frontier;
 mod groups;
 mod measures;
 mod rows;
@@ -15,8 +18,11 @@ mod suite;
 mod watch;
 mod work;
 
+use fairwind_experiment::engine::lab::Lab;
+use fairwind_experiment::engine::sim::Sim;
+
 use crate::plan::{Parameter, Values};
-use crate::{Error, Made, Study, Task};
+use crate::{Error, Made, Study, Task, page};
 
 use suite::Suite;
 
@@ -29,6 +35,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::new("background", Values::Whole(1, 100)),
     Parameter::new("loss", Values::Text),
     Parameter::new("trip", Values::Text),
+    Parameter::new("engine", Values::Words(&["sim", "both"])),
 ];
 
 pub(crate) const STUDY: Study = Study::new(PARAMETERS, carry_out);
@@ -40,11 +47,23 @@ pub(crate) const STUDY: Study = Study::new(PARAMETERS, carry_out);
 fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let suite: Suite = task.plan.data()?;
     let cells = cell::of_plan(task, &suite)?;
-    let measured = work::carry_out(task, &suite, &cells)?;
-    let rows = rows::rows(&cells, &measured);
-    Ok(Made {
+    let simulated = work::carry_out(task, &suite, &cells, &Sim, task.engines.has_sim())?;
+    let in_lab = work::carry_out(
+        task,
+        &suite,
+        &cells,
+        &Lab::default(),
+        task.engines.has_lab(),
+    )?;
+    let mut rows = rows::rows(&cells, &simulated, "sim");
+    rows.extend(rows::rows(&cells, &in_lab, "lab"));
+    let mut made = Made {
         sections: groups::sections(&suite, &cells, &rows),
+        terminal: groups::text(&suite, &cells, &rows),
         runs: Some(rows::table(&cells, &rows)),
         ..Made::default()
-    })
+    };
+    frontier::draw(task, &suite, &cells, &rows, &mut made)?;
+    made.sections.push(page::made("run"));
+    Ok(made)
 }

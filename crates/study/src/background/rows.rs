@@ -17,6 +17,8 @@ pub(super) type Number = fn(&Row) -> Option<f64>;
 pub(super) struct Row {
     /// Position of the cell among all.
     pub cell: usize,
+    /// What ran it: `sim` or `lab`.
+    pub engine: &'static str,
     pub seed: u64,
     /// Share of the foreground's goodput alone that it keeps, over its time and in the second half of it.
     pub kept: Option<f64>,
@@ -45,7 +47,7 @@ pub(super) struct Row {
 }
 
 /// Columns of the file with all runs.
-const NUMBERS: &[(&str, Number)] = &[
+pub(super) const NUMBERS: &[(&str, Number)] = &[
     ("kept", |row| row.kept),
     ("kept_second_half", |row| row.kept_second_half),
     ("used", |row| row.used),
@@ -63,7 +65,7 @@ const NUMBERS: &[(&str, Number)] = &[
 ];
 
 /// The rows of all cells whose runs are there, by cell and seed.
-pub(super) fn rows(cells: &[Cell<'_>], measured: &Measured) -> Vec<Row> {
+pub(super) fn rows(cells: &[Cell<'_>], measured: &Measured, engine: &'static str) -> Vec<Row> {
     let mut by_place: BTreeMap<&str, Vec<(u64, &Measures)>> = BTreeMap::new();
     for (place, measures) in measured {
         if let Some((folder, seed)) = place.rsplit_once("/seed-") {
@@ -89,6 +91,7 @@ pub(super) fn rows(cells: &[Cell<'_>], measured: &Measured) -> Vec<Row> {
             };
             rows.push(Row {
                 cell: at,
+                engine,
                 seed,
                 ..row
             });
@@ -143,14 +146,17 @@ fn row(cell: &Cell<'_>, run: &Measures, solo: &Measures, oracle: &Measures) -> R
 /// All rows.
 pub(super) fn table(cells: &[Cell<'_>], rows: &[Row]) -> Table {
     let names: Vec<&str> = NUMBERS.iter().map(|(name, _)| *name).collect();
-    let heads =
-        "control | bandwidth | rtt | queue | foreground | background | loss | trip | seed | ";
+    let heads = "control | bandwidth | rtt | queue | foreground | background | loss | trip | engine | \
+                 seed | ";
     let mut table = Table::new(&format!("{heads}{}", names.join(" | ")));
     for row in rows {
         let run = &cells[row.cell].run;
         let parameters = super::PARAMETERS
             .iter()
-            .map(|parameter| run.get(parameter.name).to_owned());
+            .map(|parameter| match parameter.name {
+                "engine" => row.engine.to_owned(),
+                name => run.get(name).to_owned(),
+            });
         let numbers = NUMBERS.iter().map(|(_, number)| match number(row) {
             None => String::new(),
             Some(number) => format!("{number:.4}"),
@@ -158,4 +164,89 @@ pub(super) fn table(cells: &[Cell<'_>], rows: &[Row]) -> Table {
         table.row(parameters.chain([row.seed.to_string()]).chain(numbers));
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::Run;
+
+    use super::super::suite::{Foreground, Queue, Traffic, Trip};
+    use super::*;
+
+    #[test]
+    fn a_row_sets_a_run_beside_solo_and_oracle() {
+        let queue = Queue {
+            name: "1bdp".to_owned(),
+            bdp: 1.0,
+            least: 4,
+            fields: String::new(),
+            oracle: None,
+        };
+        let traffic = |traffic| Foreground {
+            name: "cubic".to_owned(),
+            traffic,
+        };
+        let long = traffic(Traffic::Long {
+            flows: 1,
+            control: "cubic".to_owned(),
+        });
+        let none = traffic(Traffic::None);
+        let trip = Trip {
+            name: "shorter".to_owned(),
+            least: 0.5,
+            most: 0.5,
+        };
+        let cell = |foreground| Cell {
+            run: Run::default(),
+            control: "reno".to_owned(),
+            mbps: 100,
+            rtt_ms: 20,
+            queue: &queue,
+            foreground,
+            background: 1,
+            loss: "0%".to_owned(),
+            trip: &trip,
+            in_both: false,
+        };
+        let run = Measures {
+            foreground: 0.4,
+            background: 0.3,
+            queue_p50_ms: 5.0,
+            yields_s: Some(0.2),
+            object_p50_s: Some(0.12),
+            ..Measures::default()
+        };
+        let solo = Measures {
+            foreground: 0.8,
+            queue_p50_ms: 4.0,
+            object_p50_s: Some(0.1),
+            ..Measures::default()
+        };
+        let oracle = Measures {
+            background: 0.15,
+            yields_s: Some(0.1),
+            ..Measures::default()
+        };
+        let set_beside = row(&cell(&long), &run, &solo, &oracle);
+        assert_eq!(set_beside.kept, Some(0.5));
+        assert_eq!(
+            (set_beside.used, set_beside.spare_share),
+            (Some(2.0), Some(0.15))
+        );
+        assert_eq!(set_beside.queue_added_p50_ms, Some(1.0));
+        assert!((set_beside.fct_p50.unwrap() - 1.2).abs() < 1e-9);
+        // 100 ms later than the oracle, in round trips of 10 ms.
+        assert_eq!(set_beside.yield_rtt, Some(10.0));
+        assert_eq!(set_beside.reclaim_s, Some(f64::INFINITY));
+        let alone = without_foreground(&Measures {
+            alone: 0.9,
+            alone_queue_p99_ms: 2.0,
+            ..run
+        });
+        assert_eq!(
+            (alone.kept, alone.alone, alone.queue_added_p99_ms),
+            (None, Some(0.9), Some(2.0))
+        );
+        assert_eq!(cell(&none).name(), "100mbit-20ms-1bdp-cubic-shorter-1bg");
+    }
 }

@@ -436,3 +436,118 @@ fn seconds(seconds: f64) -> String {
         us => format!("{us}us"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::{Path, PathBuf};
+
+    use fairwind_scenario::Experiment;
+
+    use super::*;
+    use crate::Plan;
+
+    fn experiments() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
+    }
+
+    #[test]
+    fn the_length_of_a_queue_and_parts_of_it_take_their_places() {
+        let fields = "queue = LENGTH\naqm = { min_th = LENGTH/6, max_th = LENGTH/2 }";
+        assert_eq!(
+            with_length(fields, 100),
+            "queue = 100\naqm = { min_th = 16.667, max_th = 50.000 }\n"
+        );
+        assert_eq!(with_length("", 100), "");
+    }
+
+    #[test]
+    fn times_are_exact_to_the_microsecond() {
+        assert_eq!(
+            [2.0, 0.25, 0.000_25, 1.234_567].map(seconds),
+            ["2s", "250ms", "250us", "1234567us"]
+        );
+    }
+
+    #[test]
+    fn every_run_of_the_plan_is_a_valid_experiment_and_solo_does_not_depend_on_the_background() {
+        let plan = Plan::read(&experiments(), "background").unwrap();
+        let suite: Suite = plan.data().unwrap();
+        let mut places = BTreeSet::new();
+        let mut solos = std::collections::BTreeMap::new();
+        for run in &plan.runs {
+            let cell = Cell::of(run, &suite).unwrap();
+            for role in [Role::Solo, Role::Oracle, Role::Contended] {
+                if role != Role::Contended && !cell.has_foreground() {
+                    continue;
+                }
+                let place = super::super::work::place(&cell, role, 1);
+                let setup = Setup::new(&suite, &cell, role, 1).unwrap();
+                if role == Role::Contended {
+                    assert!(places.insert(place.clone()), "{place} is there twice");
+                } else {
+                    let first = solos
+                        .entry(place.clone())
+                        .or_insert_with(|| setup.text.clone());
+                    assert_eq!(*first, setup.text, "{place}");
+                }
+                let experiment = Experiment::parse(&setup.text, &place, Path::new(""), &[]);
+                let experiment = experiment.unwrap_or_else(|diagnostic| panic!("{diagnostic}"));
+                let flows = experiment.flows();
+                let foreground = flows
+                    .iter()
+                    .take_while(|flow| flow.name.starts_with("foreground"));
+                assert_eq!(foreground.count(), setup.foreground_flows, "{place}");
+                let background = match role {
+                    Role::Solo => 0,
+                    Role::Oracle => 1,
+                    Role::Contended => cell.background as usize,
+                };
+                assert_eq!(flows.len() - setup.foreground_flows, background, "{place}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_group_has_its_part_of_the_page() {
+        let plan = Plan::read(&experiments(), "background").unwrap();
+        let suite: Suite = plan.data().unwrap();
+        let page = experiments().join("..").join(plan.page.clone().unwrap());
+        let page = std::fs::read_to_string(page).unwrap();
+        for group in &suite.group {
+            assert!(
+                crate::page::part(&page, &group.name).is_some(),
+                "{}",
+                group.name
+            );
+        }
+    }
+
+    #[test]
+    fn seeds_differ_in_starts_and_the_foreground_is_the_same_beside_every_contender() {
+        let plan = Plan::read(&experiments(), "background").unwrap();
+        let suite: Suite = plan.data().unwrap();
+        let of = |control: &str| {
+            let mut runs = plan.runs.iter();
+            let run =
+                runs.find(|run| run.get("control") == control && run.get("foreground") == "reno8");
+            Cell::of(run.unwrap(), &suite).unwrap()
+        };
+        let text = |control, seed| {
+            Setup::new(&suite, &of(control), Role::Contended, seed)
+                .unwrap()
+                .text
+        };
+        assert_ne!(
+            text("reno", 1),
+            text("reno", 2).replace("seeds = [2]", "seeds = [1]")
+        );
+        assert_eq!(
+            text("reno", 1).replace("= \"reno\"", ""),
+            text("cubic", 1)
+                .replace("= \"cubic\"", "")
+                .replace(": cubic in", ": reno in")
+                .replace("= \"reno\"", "")
+        );
+    }
+}

@@ -5,6 +5,8 @@ use serde::Deserialize;
 
 use crate::Error;
 
+use super::cell::Cell;
+
 /// `[data]` of the plan.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -186,6 +188,8 @@ pub(super) enum Kind {
     Alone,
     /// Times to yield and to reclaim.
     Times,
+    /// Cells that run in both engines: what each of them says.
+    Engines,
 }
 
 /// What has this name, or who the plan's author meant.
@@ -230,6 +234,17 @@ impl Suite {
         self.contender
             .iter()
             .find(|contender| contender.name == name)
+    }
+
+    /// The congestion control of a cell's background; of datagrams that is no control's name.
+    pub(super) fn control_of<'a>(&'a self, cell: &'a Cell<'_>) -> &'a str {
+        match self
+            .contender(&cell.control)
+            .map(|contender| &contender.sends)
+        {
+            Some(Sends::Control { control, .. }) => control,
+            _ => &cell.control,
+        }
     }
 
     /// The phases of links of this bandwidth.

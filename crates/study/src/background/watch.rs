@@ -57,7 +57,7 @@ impl Curve {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
     /// Flows of the foreground, which come first.
-    foreground_flows: usize,
+    pub foreground_flows: usize,
     pub foreground: Curve,
     pub background: Vec<Curve>,
     /// Queue of the bottleneck: seconds and bytes.
@@ -97,5 +97,70 @@ impl Recorder for Watch {
             let seconds = sample.time_ns as f64 / 1e9;
             self.queue.push((seconds, sample.queue_bytes as f64));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(seconds: u64, connection: u32, bytes_received: u64) -> FlowSample {
+        let mut sample = FlowSample {
+            time_ns: seconds * 1_000_000_000,
+            connection,
+            ..FlowSample::default()
+        };
+        sample.instruments.bytes_received = bytes_received;
+        sample
+    }
+
+    #[test]
+    fn bytes_between_samples_are_on_a_straight_line() {
+        let curve = Curve::through(&[(1.0, 0.0), (3.0, 100.0)]);
+        assert_eq!(
+            [0.0, 1.0, 2.5, 3.0, 9.0].map(|at| curve.at(at)),
+            [0.0, 0.0, 75.0, 100.0, 100.0]
+        );
+        assert_eq!(curve.between(2.0, 2.5), 25.0);
+    }
+
+    #[test]
+    fn the_flows_of_a_foreground_are_one_and_those_of_a_background_are_told_apart() {
+        let mut watch = Watch::new(2);
+        for (flow, bytes) in [(0, 10), (1, 20), (2, 5), (3, 7)] {
+            watch.flow(flow, &sample(1, 0, bytes));
+        }
+        watch.flow(1, &sample(2, 0, 50));
+        assert_eq!([1.0, 2.0].map(|at| watch.foreground.at(at)), [30.0, 60.0]);
+        assert_eq!(
+            watch
+                .background
+                .iter()
+                .map(|flow| flow.at(1.0))
+                .collect::<Vec<_>>(),
+            [5.0, 7.0]
+        );
+    }
+
+    #[test]
+    fn the_connections_of_a_web_flow_add_up() {
+        let mut watch = Watch::new(1);
+        for (connection, bytes) in [(0, 10), (1, 20), (7, 30)] {
+            watch.flow(0, &sample(1, connection, bytes));
+        }
+        assert_eq!(watch.foreground.at(1.0), 60.0);
+    }
+
+    #[test]
+    fn only_the_bottleneck_has_a_queue() {
+        let mut watch = Watch::new(0);
+        let sample = LinkSample {
+            time_ns: 2_000_000_000,
+            queue_bytes: 3000,
+            ..LinkSample::default()
+        };
+        watch.link(0, &sample);
+        watch.link(1, &sample);
+        assert_eq!(watch.queue, [(2.0, 3000.0)]);
     }
 }

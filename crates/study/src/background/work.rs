@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use fairwind_experiment::EngineError;
 use fairwind_experiment::engine::Run;
-use fairwind_experiment::engine::sim::Sim;
-use fairwind_experiment::{Engine, EngineError};
 use fairwind_scenario::Experiment;
 use serde_json::{Value, json};
 
-use crate::cache::{Policy, program, write_whole};
+use crate::cache::{Policy, digest, program, write_whole};
+use crate::experiments::Configured;
 use crate::{Error, Task, parallel};
 
 use super::cell::Cell;
@@ -23,16 +23,25 @@ use super::watch::Watch;
 pub(super) type Measured = BTreeMap<String, Measures>;
 
 /// A run that cells need.
-struct Needed {
+struct Needed<'a> {
     setup: Setup,
     seed: u64,
     place: String,
+    /// The congestion control of the background.
+    control: &'a str,
 }
 
-impl Needed {
-    /// All that its result depends on.
-    fn asked(&self) -> Value {
-        json!({ "experiment": self.setup.text, "on": program() })
+impl Needed<'_> {
+    /// All that its result depends on: also the program, if it simulates, or else the kernel and what is loaded into
+    /// it.
+    fn asked(&self, engine: &dyn Configured) -> Value {
+        let on = if engine.is_real_time() {
+            let object = fairwind_cc::kernel::object(self.control).unwrap_or_default();
+            format!("{}, {:016x}", fairwind_kernel::release(), digest(object))
+        } else {
+            program().to_owned()
+        };
+        json!({ "experiment": self.setup.text, "engine": format!("{engine:?}"), "on": on })
     }
 }
 
@@ -51,7 +60,8 @@ pub(super) fn place(cell: &Cell<'_>, role: Role, seed: u64) -> String {
     format!("{}/seed-{seed}", folder(cell, role))
 }
 
-/// Runs what has not been run, several at a time.
+/// Runs in this engine what has not been run, several at a time in the simulator. What is not to run is read if it
+/// is kept.
 ///
 /// # Errors
 /// If a run fails, or the work is to stop.
@@ -59,40 +69,63 @@ pub(super) fn carry_out(
     task: &Task<'_>,
     suite: &Suite,
     cells: &[Cell<'_>],
+    engine: &dyn Configured,
+    is_to_run: bool,
 ) -> Result<Measured, Error> {
-    let most = task.seeds().unwrap_or(suite.seeds.len());
+    let in_lab = engine.is_real_time();
+    let cells: Vec<&Cell<'_>> = cells
+        .iter()
+        .filter(|cell| cell.in_both || !in_lab)
+        .collect();
+    let most = match task.options.repetitions {
+        Some(most) => most,
+        None if in_lab && is_to_run => 1,
+        None => task.seeds().unwrap_or(suite.seeds.len()),
+    };
     let seeds = &suite.seeds[..most.min(suite.seeds.len())];
-    let cache = task.cache("sim");
+    let cache = task.cache(engine.name());
     let mut measured = Measured::new();
     let mut to_run = Vec::new();
-    for one in needed(suite, cells, seeds)? {
-        match cache.kept(&one.place, &one.asked()) {
+    for one in needed(suite, &cells, seeds)? {
+        match cache.kept(&one.place, &one.asked(engine)) {
             Some(measures) => {
                 measured.insert(one.place, measures);
             }
-            None if task.options.policy == Policy::Nothing => {}
+            None if task.options.policy == Policy::Nothing || !is_to_run => {}
             None => to_run.push(one),
         }
     }
-    let jobs = task.options.jobs.unwrap_or_else(parallel::cores);
+    let mut jobs = task.options.jobs.unwrap_or_else(parallel::cores);
+    if in_lab {
+        to_run.truncate(task.options.at_most.unwrap_or(to_run.len()));
+        jobs = 1;
+    }
     let done = AtomicUsize::new(0);
     let new = parallel::each(&to_run, jobs, |one| {
         task.host.go_on()?;
-        let measures = run(task, one, &Sim)?;
-        cache.keep(&one.place, &one.asked(), &measures)?;
+        let measures = run(task, one, engine)?;
+        if let Some(measures) = &measures {
+            cache.keep(&one.place, &one.asked(engine), measures)?;
+        }
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-        // A line for each run would be thousands.
-        if done.is_multiple_of(to_run.len().div_ceil(20)) {
+        // In the simulator a line for each run would be thousands.
+        if in_lab {
+            task.tell(&format!("{done} of {} runs: {}", to_run.len(), one.place));
+        } else if done.is_multiple_of(to_run.len().div_ceil(20)) {
             task.tell(&format!("{done} of {} runs", to_run.len()));
         }
-        Ok((one.place.clone(), measures))
+        Ok(measures.map(|measures| (one.place.clone(), measures)))
     })?;
-    measured.extend(new);
+    measured.extend(new.into_iter().flatten());
     Ok(measured)
 }
 
 /// All runs that the cells need, each once.
-fn needed(suite: &Suite, cells: &[Cell<'_>], seeds: &[u64]) -> Result<Vec<Needed>, Error> {
+fn needed<'a>(
+    suite: &'a Suite,
+    cells: &[&'a Cell<'a>],
+    seeds: &[u64],
+) -> Result<Vec<Needed<'a>>, Error> {
     let mut needed = Vec::new();
     let mut known = BTreeSet::new();
     for cell in cells {
@@ -105,7 +138,16 @@ fn needed(suite: &Suite, cells: &[Cell<'_>], seeds: &[u64]) -> Result<Vec<Needed
                 let place = place(cell, role, seed);
                 if known.insert(place.clone()) {
                     let setup = Setup::new(suite, cell, role, seed)?;
-                    needed.push(Needed { setup, seed, place });
+                    let control = match role {
+                        Role::Contended => suite.control_of(cell),
+                        Role::Solo | Role::Oracle => "",
+                    };
+                    needed.push(Needed {
+                        setup,
+                        seed,
+                        place,
+                        control,
+                    });
                 }
             }
         }
@@ -113,8 +155,12 @@ fn needed(suite: &Suite, cells: &[Cell<'_>], seeds: &[u64]) -> Result<Vec<Needed
     Ok(needed)
 }
 
-/// Runs it, and leaves its experiment file beside its result.
-fn run(task: &Task<'_>, needed: &Needed, engine: &dyn Engine) -> Result<Measures, Error> {
+/// Runs it, and leaves its experiment file beside its result. None of a run that ended early, which the lab's may.
+fn run(
+    task: &Task<'_>,
+    needed: &Needed<'_>,
+    engine: &dyn Configured,
+) -> Result<Option<Measures>, Error> {
     let setup = &needed.setup;
     let file = task
         .out
@@ -135,5 +181,12 @@ fn run(task: &Task<'_>, needed: &Needed, engine: &dyn Engine) -> Result<Measures
         EngineError::Stopped => Error::Stopped,
         error => error.into(),
     })?;
-    Ok(measures::of(setup, &watch, &result))
+    for doubt in &result.warnings {
+        task.tell(&format!("{name}: {doubt}"));
+    }
+    if let Some(why) = &result.incomplete {
+        task.tell(&format!("{name}: left out, as it ended early: {why}"));
+        return Ok(None);
+    }
+    Ok(Some(measures::of(setup, &watch, &result.flows)))
 }
