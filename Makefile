@@ -8,7 +8,7 @@ REPRODUCE := run --package fairwind --bin fairwind
 DCCS := $(CARGO) $(REPRODUCE) --profile optimised -- reproduce dccs --out $(OUT)/dccs
 WEB100 := $(CARGO) $(REPRODUCE) --release -- reproduce web100-dummynet --out $(OUT)/web100-dummynet
 
-.PHONY: help demo test fuzz lint formats advisories docs fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp demonstration
+.PHONY: help demo test fuzz lint formats advisories docs fresh bench experiments experiments-lab validation background kernels dccs dccs-lab drsftp demonstration
 
 help:
 	@echo "Try it, and test it:"
@@ -30,6 +30,7 @@ help:
 	@echo "make dccs-lab         the same, scaled down, by server and advisor on the running kernel (root, 25 minutes)"
 	@echo "make drsftp           transfers of the drsFTP paper, on the running kernel (root, an hour and a half)"
 	@echo "make demonstration     the demonstration on five days, on the running kernel and in the simulator (root, 15 minutes)"
+	@echo "make background       background transfers: what they take, and what others keep"
 	@echo "make validation       simulator and kernel compared, cell by cell (root, 18 minutes)"
 	@echo "make kernels          what works on other kernels, in virtual machines (10 minutes, fetches 300 MB)"
 	@echo
@@ -120,6 +121,11 @@ demonstration:
 validation:
 	@scripts/setup build
 	$(CARGO) $(REPRODUCE) --release -- reproduce validation --out $(OUT)/validation $(if $(PAGE),--page $(PAGE)) $(ARGS)
+
+# ARGS="--quick" takes minutes, ARGS="--engine both" runs 60 cells with each control on the kernel besides.
+background:
+	@scripts/setup build
+	$(CARGO) $(REPRODUCE) --profile optimised -- reproduce background --out $(OUT)/background $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
 # KERNELS="6.1 6.12-btf" selects kernels (scripts/try-kernels).
 kernels:

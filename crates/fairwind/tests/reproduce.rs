@@ -265,3 +265,93 @@ fn the_demonstration_is_a_study_too() {
     let runs = fs::read_to_string(results.join("tables/runs.csv")).unwrap();
     assert_eq!(runs.lines().count(), 1 + 3, "{runs}");
 }
+
+/// Two cells of the suite for background transfers: Reno alone, and beside Cubic.
+#[test]
+fn the_suite_for_background_transfers_leaves_tables_experiments_and_a_page() {
+    let folder = TempDir::new().unwrap();
+    let only = [
+        "control=reno",
+        "bandwidth=10",
+        "rtt=20",
+        "queue=1bdp",
+        "foreground=cubic,none",
+        "background=1",
+        "loss=0%",
+        "engine=sim",
+    ];
+    let bench = |more: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_fairwind"))
+            .current_dir(folder.path())
+            .args([
+                "bench",
+                "background",
+                "--quick",
+                "--jobs",
+                "1",
+                "--out",
+                "results",
+            ])
+            .arg("--experiments")
+            .arg(experiments())
+            .args(only.iter().flat_map(|only| ["--only", only]))
+            .args(more)
+            .output()
+            .unwrap();
+        (out(&output), String::from_utf8(output.stderr).unwrap())
+    };
+    let (first, said) = bench(&[]);
+    // Solo, oracle and Reno, and Reno alone.
+    assert!(said.ends_with("4 of 4 runs\n"), "{said}");
+    for expected in [
+        "Alone, one flow\n",
+        "aim: 0.985 of the link",
+        " 10mbit-20ms-1bdp-none-1bg",
+        " 10mbit-20ms-1bdp-cubic-1bg",
+        "results/frontier.html\n",
+    ] {
+        assert!(first.contains(expected), "{expected}: {first}");
+    }
+    let results = folder.path().join("results");
+    let csv = fs::read_to_string(results.join("tables/runs.csv")).unwrap();
+    let heads = "control,bandwidth,rtt,queue,foreground,background,loss,trip,engine,seed,kept,kept_second_half,used,\
+                 spare_share,alone,fct_p50,fct_p99,queue_added_p50_ms,queue_added_p99_ms,jain,yield_rtt,reclaim_s,\
+                 missed,missed_solo";
+    assert_eq!(csv.lines().next(), Some(heads));
+    let row = |begins: &str| {
+        let found = csv.lines().find(|line| line.starts_with(begins));
+        let row = found.unwrap_or_else(|| panic!("no {begins}: {csv}"));
+        row.split(',').map(str::to_owned).collect::<Vec<_>>()
+    };
+    let number = |row: &[String], name: &str| {
+        let at = heads.split(',').position(|head| head == name).unwrap();
+        row[at].parse::<f64>().ok()
+    };
+    let beside = row("reno,10,20,1bdp,cubic,1,0%,equal,sim,1,");
+    let kept = number(&beside, "kept").unwrap();
+    // Reno is no background: it takes a good part from Cubic.
+    assert!((0.02..0.95).contains(&kept), "{kept}");
+    // Cubic alone fills a queue of one bandwidth-delay product.
+    assert!(number(&beside, "spare_share").unwrap() < 0.1, "{beside:?}");
+    let alone = row("reno,10,20,1bdp,none,1,0%,equal,sim,1,");
+    assert!(number(&alone, "alone").unwrap() > 0.95, "{alone:?}");
+    assert_eq!(number(&alone, "kept"), None);
+    // Every run can be made by hand.
+    let run = results.join("sim/10mbit-20ms-1bdp-cubic/reno-1bg");
+    assert!(run.join("index.html").is_file());
+    for file in ["reno-1bg", "solo", "oracle"] {
+        let check = Command::new(env!("CARGO_BIN_EXE_fairwind"))
+            .arg("check")
+            .arg(run.join("..").join(file).join("seed-1.toml"))
+            .output()
+            .unwrap();
+        assert!(out(&check).contains("bottleneck"));
+    }
+    // It goes on where it stopped, and says the same.
+    fs::remove_file(run.join("seed-1.json")).unwrap();
+    let (second, said) = bench(&[]);
+    assert!(said.ends_with("1 of 1 runs\n"), "{said}");
+    assert_eq!(second, first);
+    let (kept, said) = bench(&["--kept"]);
+    assert_eq!((kept, said.as_str()), (first, ""));
+}

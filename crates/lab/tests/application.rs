@@ -28,7 +28,7 @@ fn a_bulk_transfer_delivers_every_byte_and_completes() {
     let outcome = lab.run_one(plan(&lab, bulk), Duration::ZERO, Duration::from_secs(4));
     assert_eq!(outcome.failure, None);
     assert_eq!(outcome.bytes, 5_000_000);
-    assert_eq!(outcome.objects, 1);
+    assert_eq!(outcome.object_times.len(), 1);
     let completion = outcome.completion.unwrap().as_secs_f64();
     // 5 MB with headers take 0.83 s, and slow start some round trips of 10 ms.
     assert!(completion > 0.84, "{completion}");
@@ -74,8 +74,12 @@ fn web_objects_are_counted() {
     let outcome = lab.run_one(plan(&lab, web), Duration::ZERO, Duration::from_secs(3));
     assert_eq!(outcome.failure, None);
     // Twenty sessions, each with one object after 100 ms of thinking and about 5 to 10 ms of transfer.
-    assert!((420..620).contains(&outcome.objects), "{}", outcome.objects);
-    let mean = outcome.bytes / outcome.objects;
+    assert!(
+        (420..620).contains(&outcome.object_times.len()),
+        "{}",
+        outcome.object_times.len()
+    );
+    let mean = outcome.bytes / outcome.object_times.len() as u64;
     assert!((4_000..40_000).contains(&mean), "{mean}");
     assert!(outcome.packets_sent * 1448 >= outcome.bytes);
 }
@@ -100,7 +104,7 @@ fn a_seed_gives_the_objects_that_it_gives_in_the_simulator() {
     assert_eq!(outcome.failure, None);
     // As in the simulator's test of the same name; nothing is in flight from 0.3 s before to 0.3 s after the
     // end.
-    assert_eq!((outcome.objects, outcome.bytes), (9, 30_759));
+    assert_eq!((outcome.object_times.len(), outcome.bytes), (9, 30_759));
 }
 
 #[test]
@@ -255,9 +259,9 @@ fn two_thousand_web_sessions_go_on_at_the_same_time() {
     assert_eq!(outcome.failure, None);
     // Without pauses there would be 5000.
     assert!(
-        (3_500..5_300).contains(&outcome.objects),
+        (3_500..5_300).contains(&outcome.object_times.len()),
         "{}",
-        outcome.objects
+        outcome.object_times.len()
     );
 }
 

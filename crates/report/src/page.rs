@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 pub use crate::html::{Heading, Table, escape, number};
 pub use crate::plot::chart::{Across, Area, Chart, Curve, Panel, Style};
+pub use crate::plot::scatter::{Dot, Kind, Scatter};
 pub use fairwind_result::series::decimate::Point;
 
 use fairwind_result::ResultError;
@@ -69,6 +70,11 @@ impl Page {
     /// A figure.
     pub fn chart(&mut self, chart: &Chart) {
         self.push(&format!("<figure>\n{}</figure>", chart.svg()));
+    }
+
+    /// A figure of dots.
+    pub fn scatter(&mut self, scatter: &Scatter) {
+        self.push(&format!("<figure>\n{}</figure>", scatter.svg()));
     }
 
     /// Preformatted text.

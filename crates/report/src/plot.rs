@@ -5,6 +5,7 @@
 
 pub mod chart;
 pub mod history;
+pub mod scatter;
 mod svg;
 pub(crate) mod ticks;
 pub mod traced;

@@ -152,6 +152,21 @@ pub struct FlowResult {
     /// Web objects delivered completely; `None` for other applications.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<u64>,
+    /// Median of the times from the opening of an object's connection to the delivery of its last byte,
+    /// seconds; `None` for other applications, and where no object was delivered.
+    #[serde(
+        with = "round::option",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub object_p50_s: Option<f64>,
+    /// Their 99th percentile, seconds.
+    #[serde(
+        with = "round::option",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub object_p99_s: Option<f64>,
     /// The kernel's names of the flow's congestion controls, in the order of their use; only in the
     /// lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -30,6 +30,8 @@ fn run(seed: u64, goodput_mbps: f64) -> RunResult {
             packets_sent: 8_640,
             packets_lost: 3,
             objects: None,
+            object_p50_s: None,
+            object_p99_s: None,
             kernel_controls: Vec::new(),
         }],
         links: vec![LinkResult {

@@ -31,6 +31,8 @@ struct Connection {
     /// Index within the flow.
     index: u32,
     generation: u16,
+    /// When the connection was opened.
+    opened: Time,
     driver: Driver,
     ends: Option<(Sender, Receiver)>,
     /// Bytes whose delivery completes what the application has written; `None` if it never ends.
@@ -72,6 +74,7 @@ impl<'a> Engine<'a> {
                     flow: flow as u32,
                     index: index as u32,
                     generation: 0,
+                    opened: Time::ZERO,
                     driver,
                     ends: None,
                     expected: None,
@@ -276,6 +279,7 @@ impl<'a> Engine<'a> {
         match step {
             Step::Open(bytes) => {
                 connection.generation = connection.generation.wrapping_add(1);
+                connection.opened = now;
                 let mut sender = Sender::new(now, &config.tcp, index as u32, connection.generation);
                 sender.write(now, bytes, &mut self.out);
                 sender.open(now, &mut self.out);
@@ -318,7 +322,7 @@ impl<'a> Engine<'a> {
         let connection = &mut self.connections[index];
         connection.expected = None;
         let totals = &mut self.totals[connection.flow as usize];
-        totals.outcome.objects += 1;
+        totals.outcome.object_times.push(now - connection.opened);
         match connection.driver.on_complete(now) {
             None => totals.outcome.completion = Some(now - start),
             Some(again) => {

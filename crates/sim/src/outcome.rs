@@ -43,8 +43,9 @@ pub struct FlowOutcome {
     pub packets_sent: u64,
     /// Datagrams or segments of data that a pipe dropped or lost.
     pub packets_lost: u64,
-    /// Web objects delivered completely; a finished transfer counts as one.
-    pub objects: u64,
+    /// How long each web object that was delivered took, from the opening of its connection to the delivery of its
+    /// last byte; a finished transfer counts as one.
+    pub object_times: Vec<Duration>,
 }
 
 /// Receives samples and progress during a run. Every method ignores its event by default.

@@ -6,6 +6,9 @@
 //! page    = "docs/…/page.md"   # the page that shows it, from the folder above `experiments`
 //! engines = ["sim", "lab"]     # what can run it; the first does unless another is asked for
 //!
+//! [common]                     # parameters of all runs that do not give their own
+//! engine = ["a", "b"]
+//!
 //! [[run]]                      # one run for each combination of values
 //! experiment = ["figure-4.1", "figure-4.2"]
 //! set        = ["duration=10s"]    # what replaces values of the experiment file
@@ -126,6 +129,8 @@ pub enum Values {
     Words(&'static [&'static str]),
     /// An experiment file beside the plan, without `.toml`.
     Experiment,
+    /// Any text; the study knows which make sense.
+    Text,
     /// A whole number, both bounds included.
     Whole(u64, u64),
 }
@@ -313,6 +318,7 @@ fn plan(table: &Table, text: &str, folder: &Path, findings: &mut Findings) -> Op
     let engines = fields.required("engines", "[\"sim\"]", engines);
     let [runs, tables, figures] =
         ["run", "table", "figure"].map(|name| fields.items(name).unwrap_or_default());
+    let common_node = fields.node("common");
     let quick = fields.or_default("quick", quick);
     // It is for the study.
     fields.node("data");
@@ -322,9 +328,13 @@ fn plan(table: &Table, text: &str, folder: &Path, findings: &mut Findings) -> Op
         let what = "a plan without runs";
         findings.add(Span::default(), what, "add a [[run]] table");
     }
+    let mut common = Axes::default();
+    if let Some(table) = common_node.and_then(|node| decode::table(node, findings, "[common]")) {
+        common = axes(table, "common", study.parameters, folder, findings);
+    }
     let runs: Vec<Run> = runs
         .iter()
-        .flat_map(|node| combinations(node, study.parameters, folder, findings))
+        .flat_map(|node| combinations(node, &common, study.parameters, folder, findings))
         .collect();
     let names: Vec<String> = runs.iter().map(Run::name).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -356,9 +366,52 @@ fn engines(node: &Node, findings: &mut Findings) -> Option<Vec<Engines>> {
     Some(engines)
 }
 
-/// A run for each combination of values; the values of the first parameter change last.
+/// Parameters with their values, and what else is said of runs.
+#[derive(Default)]
+struct Axes {
+    parameters: Vec<(String, Vec<String>)>,
+    set: Vec<String>,
+    suffix: String,
+}
+
+/// What a table says of runs.
+fn axes(
+    table: &Table,
+    name: &str,
+    parameters: &[Parameter],
+    folder: &Path,
+    findings: &mut Findings,
+) -> Axes {
+    let mut axes = Axes::default();
+    for (key, value) in &table.entries {
+        let of_key = parameters.iter().find(|known| known.name == key.value);
+        match (key.value.as_str(), of_key) {
+            (parameter, Some(known)) => {
+                let values = values(value, known.values, folder, findings);
+                axes.parameters.push((parameter.to_owned(), values));
+            }
+            ("set", None) => axes.set = texts(value, findings).unwrap_or_default(),
+            ("suffix", None) => {
+                axes.suffix = decode::text(value, findings).unwrap_or_default();
+            }
+            (unknown, None) => {
+                let known = parameters.iter().map(|parameter| parameter.name);
+                findings.add(
+                    key.span,
+                    format!("unknown parameter `{unknown}` in {name}"),
+                    suggestion(unknown, known.chain(["set", "suffix"])),
+                );
+            }
+        }
+    }
+    axes
+}
+
+/// A run for each combination of values; the values of the first parameter change last, those of `common` before
+/// the run's own.
 fn combinations(
     node: &Node,
+    common: &Axes,
     parameters: &[Parameter],
     folder: &Path,
     findings: &mut Findings,
@@ -366,35 +419,21 @@ fn combinations(
     let Some(table) = decode::table(node, findings, "[[run]]") else {
         return Vec::new();
     };
-    let (mut set, mut suffix) = (Vec::new(), String::new());
+    let own = axes(table, "run", parameters, folder, findings);
+    let is_own = |name: &String| own.parameters.iter().any(|(own, _)| own == name);
+    let common_ones = common.parameters.iter().filter(|(name, _)| !is_own(name));
     let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
-    for (key, value) in &table.entries {
-        let name = key.value.as_str();
-        match (name, parameters.iter().find(|known| known.name == name)) {
-            (_, Some(parameter)) => {
-                let values = values(value, parameter.values, folder, findings);
-                let with_each = combinations.iter().flat_map(|before| {
-                    let values = values.iter();
-                    values.map(|value| [&before[..], &[(name.to_owned(), value.clone())]].concat())
-                });
-                combinations = with_each.collect();
-            }
-            ("set", None) => set = texts(value, findings).unwrap_or_default(),
-            ("suffix", None) => suffix = decode::text(value, findings).unwrap_or_default(),
-            (_, None) => {
-                let known = parameters.iter().map(|parameter| parameter.name);
-                findings.add(
-                    key.span,
-                    format!("unknown parameter `{name}` in run"),
-                    suggestion(name, known.chain(["set", "suffix"])),
-                );
-            }
-        }
+    for (name, values) in common_ones.chain(&own.parameters) {
+        let with_each = combinations.iter().flat_map(|before| {
+            let values = values.iter();
+            values.map(|value| [&before[..], &[(name.clone(), value.clone())]].concat())
+        });
+        combinations = with_each.collect();
     }
     let run = |parameters| Run {
         parameters,
-        set: set.clone(),
-        suffix: suffix.clone(),
+        set: [&common.set[..], &own.set[..]].concat(),
+        suffix: format!("{}{}", common.suffix, own.suffix),
     };
     combinations.into_iter().map(run).collect()
 }

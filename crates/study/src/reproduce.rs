@@ -20,6 +20,8 @@ pub struct Request {
     pub out: Option<PathBuf>,
     /// The page whose parts are made anew.
     pub page: Option<PathBuf>,
+    /// Whether tables are for a terminal, where the study has such; otherwise they are Markdown.
+    pub for_terminal: bool,
     /// How the plan is carried out.
     pub options: Options,
 }
@@ -85,6 +87,9 @@ fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Er
     let made = (plan.study.carry_out)(&task)?;
     write(&made, plan, &out)?;
     let Some(page) = &request.page else {
+        if request.for_terminal && !made.terminal.is_empty() {
+            return Ok(made.terminal + &made.remarks);
+        }
         let sections = made.sections.iter();
         let sections =
             sections.map(|section| format!("<!-- {} -->\n{}\n", section.name, section.markdown));
@@ -92,7 +97,11 @@ fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Er
     };
     page::fill(page, &made.sections)?;
     let beside = page.parent().unwrap_or(Path::new(""));
-    page::write_figures(&beside.join(figures_of(&plan.name)), &made.figures)?;
+    let figures = beside.join(figures_of(&plan.name));
+    page::write_figures(&figures, &made.figures)?;
+    for (file, html) in &made.documents {
+        write_whole(&figures.join(file), html)?;
+    }
     if let Some(runs) = &made.runs {
         let command = format!(
             "fairwind reproduce {} --engine {}",

@@ -21,6 +21,13 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     Some((lower + upper) / 2.0)
 }
 
+/// The least value that this share of all does not exceed (nearest rank); none without values.
+pub(crate) fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let rank = (values.len() as f64 * share).ceil() as usize;
+    values.get(rank.saturating_sub(1)).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,5 +37,16 @@ mod tests {
         assert_eq!(median(vec![]), None);
         assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn a_quantile_is_one_of_the_values() {
+        let values = || vec![5.0, 3.0, 1.0, 2.0, 4.0];
+        assert_eq!(quantile(vec![], 0.5), None);
+        assert_eq!(quantile(values(), 0.5), Some(3.0));
+        assert_eq!(quantile(values(), 0.05), Some(1.0));
+        assert_eq!(quantile(values(), 0.95), Some(5.0));
+        assert_eq!(quantile(values(), 0.2), Some(1.0));
+        assert_eq!(quantile(values(), 0.21), Some(2.0));
     }
 }

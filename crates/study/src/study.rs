@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use fairwind_experiment::Progress;
-use fairwind_report::page::Chart;
+use fairwind_report::page::{Chart, Scatter};
 
 use crate::cache::{Cache, Policy};
 use crate::page::{Figure, Section};
 use crate::plan::{Parameter, Plan, Run};
 use crate::table::Table;
-use crate::{Engines, Error, Filter, dccs, demo, drsftp, validation, web100_dummynet};
+use crate::{Engines, Error, Filter, background, dccs, demo, drsftp, validation, web100_dummynet};
 
 /// Who knows what the parameters of a plan mean.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,7 @@ impl Study {
         ("simulator-and-kernel", validation::STUDY),
         ("right-sizing", drsftp::STUDY),
         ("demonstration", demo::days::STUDY),
+        ("background", background::STUDY),
     ];
 
     /// A study that takes nothing but runs from the plan.
@@ -158,6 +159,10 @@ pub struct Made {
     pub sections: Vec<Section>,
     /// The figures of its page.
     pub figures: Vec<Figure>,
+    /// The tables for a terminal, if the study has them.
+    pub terminal: String,
+    /// Pages of their own that stand beside the figures: the file and its content.
+    pub documents: Vec<(String, String)>,
     /// The runs behind the tables, one a row.
     pub runs: Option<Table>,
     /// Result folders of single runs, the first seed of each, which hold plots.
@@ -176,5 +181,19 @@ impl Made {
         let link = figure.link(plan, &chart.title);
         self.figures.push(figure);
         link
+    }
+
+    /// Draws a figure of dots for the page, which shows it in the part of this name.
+    pub(crate) fn draw_scatter(&mut self, plan: &str, name: &str, scatter: &Scatter) {
+        let figure = Figure {
+            file: format!("{name}.svg"),
+            svg: scatter.svg(),
+        };
+        let link = figure.link(plan, &scatter.title);
+        let of_name = |section: &&mut Section| section.name.replace(' ', "-") == name;
+        if let Some(section) = self.sections.iter_mut().find(of_name) {
+            section.markdown.push_str(&format!("\n{link}"));
+        }
+        self.figures.push(figure);
     }
 }

@@ -65,6 +65,13 @@ pub(super) fn flow_result(copy: &FlowCopy<'_>, outcome: &FlowOutcome) -> FlowRes
         .collect();
     let uses_tcp = flow.application.uses_tcp();
     let is_web = matches!(flow.application, flow::Application::Web { .. });
+    let mut object_times = outcome.object_times.clone();
+    object_times.sort_unstable();
+    let object_time = |share: f64| {
+        let rank = (object_times.len() as f64 * share).ceil() as usize;
+        let time = object_times.get(rank.saturating_sub(1))?;
+        is_web.then(|| time.as_secs_f64())
+    };
     FlowResult {
         name: copy.name.clone(),
         congestion_control: uses_tcp.then(|| flow.congestion_control.value.clone()),
@@ -84,7 +91,9 @@ pub(super) fn flow_result(copy: &FlowCopy<'_>, outcome: &FlowOutcome) -> FlowRes
         start_s: copy.start.as_secs_f64(),
         packets_sent: outcome.packets_sent,
         packets_lost: outcome.packets_lost,
-        objects: is_web.then_some(outcome.objects),
+        objects: is_web.then_some(outcome.object_times.len() as u64),
+        object_p50_s: object_time(0.5),
+        object_p99_s: object_time(0.99),
         kernel_controls: Vec::new(),
     }
 }
@@ -165,7 +174,7 @@ mod tests {
         assert_eq!(result.rtt_min_ms, Some(20.5));
         assert_eq!(result.rtt_mean_ms, Some(40.0));
         assert_eq!(result.start_s, 1.0);
-        assert_eq!(result.objects, None);
+        assert_eq!((result.objects, result.object_p50_s), (None, None));
     }
 
     #[test]

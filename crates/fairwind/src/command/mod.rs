@@ -2,6 +2,7 @@
 
 mod advise;
 mod advisor;
+mod bench;
 mod cc;
 mod check;
 mod compare;
@@ -70,6 +71,9 @@ enum Command {
     Compare(compare::Compare),
     Report(report::Report),
     Reproduce(reproduce::Reproduce),
+    /// Set congestion controls against each other
+    #[command(subcommand)]
+    Bench(bench::Command),
     /// Show the congestion controls, load them into the kernel, change them there
     #[command(subcommand)]
     Cc(cc::Command),
@@ -99,6 +103,7 @@ impl Cli {
             Command::Compare(command) => command.run(),
             Command::Report(command) => command.run(),
             Command::Reproduce(command) => command.run(),
+            Command::Bench(command) => command.run(),
             Command::Cc(command) => command.run(),
             Command::Advisor(command) => command.run(),
             Command::Advise(command) => command.run(),

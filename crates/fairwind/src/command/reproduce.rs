@@ -34,6 +34,23 @@ pub(crate) struct Reproduce {
     /// A study, or a table or figure of a paper
     #[arg(value_name = "NAME")]
     name: Option<String>,
+    #[command(flatten)]
+    study: StudyOptions,
+    /// Size of transfers and length of their day, 0.001 to 1 of the paper's (dccs)
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    scale: Option<f64>,
+    /// The recorded series of available bandwidth, thesis_like.csv.gz; without it the generated one runs
+    /// alone (dccs)
+    #[arg(long, value_name = "FILE")]
+    recorded: Option<PathBuf>,
+    /// Congestion control of both ends (drsftp) [default: cubic]
+    #[arg(long, value_name = "NAME")]
+    control: Option<String>,
+}
+
+/// How a study is carried out.
+#[derive(Args)]
+pub(crate) struct StudyOptions {
     /// Folder of the plans
     #[arg(long, value_name = "DIR", default_value = "experiments")]
     experiments: PathBuf,
@@ -65,19 +82,48 @@ pub(crate) struct Reproduce {
     /// Simulations at the same time [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Size of transfers and length of their day, 0.001 to 1 of the paper's (dccs)
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    scale: Option<f64>,
-    /// The recorded series of available bandwidth, thesis_like.csv.gz; without it the generated one runs
-    /// alone (dccs)
-    #[arg(long, value_name = "FILE")]
-    recorded: Option<PathBuf>,
-    /// Congestion control of both ends (drsftp) [default: cubic]
-    #[arg(long, value_name = "NAME")]
-    control: Option<String>,
     /// Put tables and figures of a whole study into this page, figures/ and data/ beside it
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
+}
+
+impl StudyOptions {
+    /// Carries out the study of this name, or makes a table or figure, and prints what is said of it.
+    pub(crate) fn carry_out(
+        self,
+        what: &str,
+        for_terminal: bool,
+        options: Options,
+    ) -> Result<(), Failure> {
+        let request = Request {
+            experiments: self.experiments,
+            what: what.to_owned(),
+            out: self.out,
+            page: self.page,
+            for_terminal,
+            options: Options {
+                engines: self.engine,
+                only: self.only,
+                policy: match (self.again, self.kept) {
+                    (true, _) => Policy::All,
+                    (_, true) => Policy::Nothing,
+                    _ => Policy::Missing,
+                },
+                quick: self.quick,
+                repetitions: self.runs.map(usize::from),
+                at_most: self.at_most,
+                jobs: self.jobs.map(usize::from),
+                ..options
+            },
+        };
+        interrupt::catch()?;
+        let host = Host {
+            fairwind: std::env::current_exe()?,
+            tell: &|line| eprintln!("{line}"),
+            is_stopped: &interrupt::asked,
+        };
+        Ok(output::line(&reproduce(&request, &host)?)?)
+    }
 }
 
 const ENGINES: &[Word<Engines>] = &[
@@ -96,37 +142,15 @@ fn share(text: &str) -> Result<f64, String> {
 impl Reproduce {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let Some(what) = self.name else {
-            return Ok(output::line(&list(&self.experiments)?)?);
+            return Ok(output::line(&list(&self.study.experiments)?)?);
         };
-        let request = Request {
-            experiments: self.experiments,
-            what,
-            out: self.out,
-            page: self.page,
-            options: Options {
-                engines: self.engine,
-                only: self.only,
-                policy: match (self.again, self.kept) {
-                    (true, _) => Policy::All,
-                    (_, true) => Policy::Nothing,
-                    _ => Policy::Missing,
-                },
-                quick: self.quick,
-                repetitions: self.runs.map(usize::from),
-                at_most: self.at_most,
-                jobs: self.jobs.map(usize::from),
-                scale: self.scale,
-                recorded: self.recorded,
-                congestion_control: self.control,
-            },
+        let options = Options {
+            scale: self.scale,
+            recorded: self.recorded,
+            congestion_control: self.control,
+            ..Options::default()
         };
-        interrupt::catch()?;
-        let host = Host {
-            fairwind: std::env::current_exe()?,
-            tell: &|line| eprintln!("{line}"),
-            is_stopped: &interrupt::asked,
-        };
-        Ok(output::line(&reproduce(&request, &host)?)?)
+        self.study.carry_out(&what, false, options)
     }
 }
 

@@ -30,8 +30,9 @@ pub struct FlowOutcome {
     pub rtt_min: Option<Duration>,
     /// Datagrams or data segments sent.
     pub packets_sent: u64,
-    /// Web objects delivered completely.
-    pub objects: u64,
+    /// How long each web object that was delivered took, from the opening of its connection to the delivery of its
+    /// last byte; a finished transfer counts as one.
+    pub object_times: Vec<Duration>,
     /// Datagrams skipped because this machine was late, instead of sending them in a burst; not
     /// included in `packets_sent`.
     pub datagrams_skipped: u64,

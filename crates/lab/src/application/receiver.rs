@@ -49,7 +49,7 @@ struct Flow {
     plan: FlowPlan,
     socket: OwnedFd,
     meter: Meter,
-    objects: u64,
+    object_times: Vec<Duration>,
     /// When the last byte of a bulk transfer arrived.
     complete_at: Option<Time>,
     /// Datagrams dropped by the socket by the end of the warm-up.
@@ -78,7 +78,7 @@ impl Receiver {
                 meter: shared.meter(&plan),
                 plan,
                 socket,
-                objects: 0,
+                object_times: Vec::new(),
                 complete_at: None,
                 unread_before: None,
             });
@@ -215,7 +215,7 @@ impl Receiver {
         };
         let flow = &mut self.flows[incoming.flow];
         if now >= self.shared.warmup && now <= self.shared.end {
-            flow.objects += 1;
+            flow.object_times.push(now - incoming.pending.opened);
         }
         if let Work::Traffic(Application::Bulk { .. }) = flow.plan.work {
             flow.complete_at = Some(now);
@@ -281,7 +281,7 @@ impl Receiver {
         for flow in self.flows {
             let outcome = &mut outcomes[flow.index];
             outcome.set_delivered(flow.meter, flow.plan.start, flow.complete_at, over);
-            outcome.objects = flow.objects;
+            outcome.object_times = flow.object_times;
             if let Work::Traffic(Application::ConstantRate { .. }) = flow.plan.work {
                 let before = flow.unread_before.unwrap_or(0);
                 outcome.datagrams_unread = socket::drops(&flow.socket) - before;

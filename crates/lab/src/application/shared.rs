@@ -40,6 +40,8 @@ pub(super) struct PendingConnection {
     pub connection: u64,
     /// Bytes that complete it, if it is to end.
     pub bytes: Option<u64>,
+    /// When the sender began to open it.
+    pub opened: Time,
 }
 
 impl Shared {

@@ -10,11 +10,11 @@ use crate::html::shortened;
 use crate::palette;
 
 const WIDTH: f64 = 880.0;
-const LEFT: f64 = 66.0;
-const RIGHT: f64 = WIDTH - 18.0;
-const BOTTOM: f64 = 46.0;
+pub(super) const LEFT: f64 = 66.0;
+pub(super) const RIGHT: f64 = WIDTH - 18.0;
+pub(super) const BOTTOM: f64 = 46.0;
 /// Height of a plot of one panel.
-const HEIGHT: f64 = 400.0;
+pub(super) const HEIGHT: f64 = 400.0;
 /// Height of each of several panels, axis to axis.
 const PANEL: f64 = 170.0;
 /// A panel of at most this height has fewer labels.
@@ -46,16 +46,7 @@ impl Chart {
         text(&mut body, "muted", at(LEFT, 42.0), "", &self.what);
         let top = self.legend(&mut body);
         let height = self.draw_panels(&mut body, top);
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-             width=\"{WIDTH}\" height=\"{height}\" font-size=\"12\" role=\"img\">\n\
-             <title>{}: {}</title>\n<style>{STYLE}{}</style>\n\
-             <rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n\
-             {body}</svg>\n",
-            escape(&self.title),
-            escape(&self.what),
-            dark_style(),
-        )
+        file(&self.title, &self.what, height, &body)
     }
 
     /// Draws the legend and returns where the plot below it begins.
@@ -279,6 +270,20 @@ impl Frame<'_> {
     }
 }
 
+/// A complete SVG file.
+pub(super) fn file(title: &str, what: &str, height: f64, body: &str) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+         width=\"{WIDTH}\" height=\"{height}\" font-size=\"12\" role=\"img\">\n\
+         <title>{}: {}</title>\n<style>{STYLE}{}</style>\n\
+         <rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n\
+         {body}</svg>\n",
+        escape(title),
+        escape(what),
+        dark_style(),
+    )
+}
+
 /// Writes points and ends their element.
 fn end_points(svg: &mut String, points: impl Iterator<Item = (f64, f64)>) {
     let points: Vec<String> = points.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
@@ -286,12 +291,12 @@ fn end_points(svg: &mut String, points: impl Iterator<Item = (f64, f64)>) {
 }
 
 /// Attributes of a place.
-fn at(x: f64, y: f64) -> String {
+pub(super) fn at(x: f64, y: f64) -> String {
     format!("x=\"{x:.1}\" y=\"{y:.1}\"")
 }
 
 /// Text at a place, with further attributes after a space.
-fn text(svg: &mut String, class: &str, place: String, attributes: &str, content: &str) {
+pub(super) fn text(svg: &mut String, class: &str, place: String, attributes: &str, content: &str) {
     let fill = if class == "muted" {
         "#60656c"
     } else {
@@ -305,13 +310,13 @@ fn text(svg: &mut String, class: &str, place: String, attributes: &str, content:
 }
 
 /// A bold line of text at the left edge.
-fn heading(svg: &mut String, y: f64, size: u32, content: &str) {
+pub(super) fn heading(svg: &mut String, y: f64, size: u32, content: &str) {
     let bold = format!(" font-size=\"{size}\" font-weight=\"600\"");
     text(svg, "text", at(LEFT, y), &bold, content);
 }
 
 /// A line of an axis or of the grid.
-fn line(svg: &mut String, class: &str, [x1, x2]: [f64; 2], [y1, y2]: [f64; 2]) {
+pub(super) fn line(svg: &mut String, class: &str, [x1, x2]: [f64; 2], [y1, y2]: [f64; 2]) {
     let stroke = if class == "grid" {
         "#e6e8eb"
     } else {
@@ -335,7 +340,7 @@ fn dashes(style: Style) -> &'static str {
 }
 
 /// The attributes for the index of a colour: the CSS class, and the colour for a light background.
-fn colour(number: Option<usize>) -> String {
+pub(super) fn colour(number: Option<usize>) -> String {
     match number {
         Some(number) => format!(
             "class=\"c{}\" stroke=\"{}\"",
@@ -361,7 +366,7 @@ fn dark_style() -> String {
 }
 
 /// Escapes `text` for XML; characters that XML does not allow are left out.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let forbidden = |c: char| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}');
     crate::html::escape(&text.replace(forbidden, ""))
 }

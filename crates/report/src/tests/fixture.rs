@@ -148,6 +148,8 @@ pub(crate) fn write_run(folder: &Path, flows: usize, seconds: u64, seed: u64) ->
                     packets_sent: (state.delivered / PACKET) as u64,
                     packets_lost: state.reductions * 2,
                     objects: None,
+                    object_p50_s: None,
+                    object_p99_s: None,
                     kernel_controls: Vec::new(),
                 }
             })

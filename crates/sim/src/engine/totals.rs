@@ -49,7 +49,7 @@ impl Totals {
         self.outcome.retransmits = 0;
         self.outcome.timeouts = 0;
         self.outcome.packets_sent = 0;
-        self.outcome.objects = 0;
+        self.outcome.object_times.clear();
     }
 
     /// The outcome of a flow when the run ends.

@@ -104,7 +104,7 @@ fn flow_result(
             .map(|us| Duration::from_nanos((us * 1e3) as u64)),
         packets_sent: counts.packets,
         packets_lost: counts.lost,
-        objects: outcome.objects,
+        object_times: outcome.object_times.clone(),
     };
     FlowResult {
         kernel_controls: gauge.controls.clone(),

@@ -57,11 +57,13 @@ impl Sender {
         to: SocketAddrV4,
     ) -> io::Result<()> {
         let mut pending = self.shared.pending(flow);
+        let opened = self.shared.clock.now();
         socket::connect(&connection.socket, to)?;
         connection.port = socket::local_port(&connection.socket)?;
         let entry = PendingConnection {
             connection: self.opened,
             bytes: connection.left,
+            opened,
         };
         pending.insert(connection.port, entry);
         drop(pending);

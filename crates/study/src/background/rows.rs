@@ -1,0 +1,252 @@
+//! A cell with a seed: what its run says beside those of solo and oracle.
+
+use std::collections::BTreeMap;
+
+use crate::table::Table;
+
+use super::cell::Cell;
+use super::measures::Measures;
+use super::setup::Role;
+use super::work::{Measured, place};
+
+/// The name and the way to each number of a row; `None` where it says nothing.
+pub(super) type Number = fn(&Row) -> Option<f64>;
+
+/// What a run says beside solo and oracle.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Row {
+    /// Position of the cell among all.
+    pub cell: usize,
+    /// What ran it: `sim` or `lab`.
+    pub engine: &'static str,
+    pub seed: u64,
+    /// Share of the foreground's goodput alone that it keeps, over its time and in the second half of it.
+    pub kept: Option<f64>,
+    pub kept_second_half: Option<f64>,
+    /// What the background carries meanwhile, as a share of what is spare.
+    pub used: Option<f64>,
+    /// What is spare, as a share of the link.
+    pub spare_share: Option<f64>,
+    /// What the background carries alone, as a share of the link.
+    pub alone: Option<f64>,
+    /// Completion times of objects, as multiples of those without a background.
+    pub fct_p50: Option<f64>,
+    pub fct_p99: Option<f64>,
+    /// Time in the queue beyond that without a background, ms; without a foreground, all of it.
+    pub queue_added_p50_ms: Option<f64>,
+    pub queue_added_p99_ms: Option<f64>,
+    pub jain: Option<f64>,
+    /// Time to yield beyond the oracle's, in round trips of the background; infinite if it does not yield, though the
+    /// oracle does.
+    pub yield_rtt: Option<f64>,
+    /// Time to reclaim, seconds; infinite if it does not before the end.
+    pub reclaim_s: Option<f64>,
+    /// Segments that missed their deadlines, as a share; and without a background.
+    pub missed: Option<f64>,
+    pub missed_solo: Option<f64>,
+}
+
+/// Columns of the file with all runs.
+pub(super) const NUMBERS: &[(&str, Number)] = &[
+    ("kept", |row| row.kept),
+    ("kept_second_half", |row| row.kept_second_half),
+    ("used", |row| row.used),
+    ("spare_share", |row| row.spare_share),
+    ("alone", |row| row.alone),
+    ("fct_p50", |row| row.fct_p50),
+    ("fct_p99", |row| row.fct_p99),
+    ("queue_added_p50_ms", |row| row.queue_added_p50_ms),
+    ("queue_added_p99_ms", |row| row.queue_added_p99_ms),
+    ("jain", |row| row.jain),
+    ("yield_rtt", |row| row.yield_rtt),
+    ("reclaim_s", |row| row.reclaim_s),
+    ("missed", |row| row.missed),
+    ("missed_solo", |row| row.missed_solo),
+];
+
+/// The rows of all cells whose runs are there, by cell and seed.
+pub(super) fn rows(cells: &[Cell<'_>], measured: &Measured, engine: &'static str) -> Vec<Row> {
+    let mut by_place: BTreeMap<&str, Vec<(u64, &Measures)>> = BTreeMap::new();
+    for (place, measures) in measured {
+        if let Some((folder, seed)) = place.rsplit_once("/seed-") {
+            let seed = seed.parse().expect("a number was written");
+            by_place.entry(folder).or_default().push((seed, measures));
+        }
+    }
+    let mut rows = Vec::new();
+    for (at, cell) in cells.iter().enumerate() {
+        let folder = super::work::folder(cell, Role::Contended);
+        let mut runs = by_place.get(folder.as_str()).cloned().unwrap_or_default();
+        runs.sort_by_key(|(seed, _)| *seed);
+        for (seed, run) in runs {
+            let of = |role| measured.get(&place(cell, role, seed));
+            let row = match cell.has_foreground() {
+                false => without_foreground(run),
+                true => {
+                    let (Some(solo), Some(oracle)) = (of(Role::Solo), of(Role::Oracle)) else {
+                        continue;
+                    };
+                    row(cell, run, solo, oracle)
+                }
+            };
+            rows.push(Row {
+                cell: at,
+                engine,
+                seed,
+                ..row
+            });
+        }
+    }
+    rows
+}
+
+fn without_foreground(run: &Measures) -> Row {
+    Row {
+        alone: Some(run.alone),
+        queue_added_p50_ms: Some(run.alone_queue_p50_ms),
+        queue_added_p99_ms: Some(run.alone_queue_p99_ms),
+        jain: run.jain,
+        ..Row::default()
+    }
+}
+
+fn row(cell: &Cell<'_>, run: &Measures, solo: &Measures, oracle: &Measures) -> Row {
+    let ratio = |one: f64, other: f64| (other > 0.0).then(|| one / other);
+    let trip = cell.rtt_ms as f64 / 1e3 * cell.trip.least;
+    let missed = |of: &Measures| ratio(of.missed as f64, of.segments as f64);
+    let leaves = matches!(cell.foreground.traffic, super::suite::Traffic::Long { .. });
+    Row {
+        kept: ratio(run.foreground, solo.foreground),
+        kept_second_half: ratio(run.foreground_second_half, solo.foreground_second_half),
+        used: ratio(run.background, oracle.background),
+        spare_share: Some(oracle.background),
+        alone: Some(run.alone),
+        fct_p50: run
+            .object_p50_s
+            .zip(solo.object_p50_s)
+            .map(|(run, solo)| run / solo),
+        fct_p99: run
+            .object_p99_s
+            .zip(solo.object_p99_s)
+            .map(|(run, solo)| run / solo),
+        queue_added_p50_ms: Some(run.queue_p50_ms - solo.queue_p50_ms),
+        queue_added_p99_ms: Some(run.queue_p99_ms - solo.queue_p99_ms),
+        jain: run.jain,
+        yield_rtt: oracle.yields_s.filter(|_| leaves).map(|oracle| {
+            run.yields_s
+                .map_or(f64::INFINITY, |run| (run - oracle) / trip)
+        }),
+        reclaim_s: leaves.then(|| run.reclaims_s.unwrap_or(f64::INFINITY)),
+        missed: missed(run),
+        missed_solo: missed(solo),
+        ..Row::default()
+    }
+}
+
+/// All rows.
+pub(super) fn table(cells: &[Cell<'_>], rows: &[Row]) -> Table {
+    let names: Vec<&str> = NUMBERS.iter().map(|(name, _)| *name).collect();
+    let heads = "control | bandwidth | rtt | queue | foreground | background | loss | trip | engine | \
+                 seed | ";
+    let mut table = Table::new(&format!("{heads}{}", names.join(" | ")));
+    for row in rows {
+        let run = &cells[row.cell].run;
+        let parameters = super::PARAMETERS
+            .iter()
+            .map(|parameter| match parameter.name {
+                "engine" => row.engine.to_owned(),
+                name => run.get(name).to_owned(),
+            });
+        let numbers = NUMBERS.iter().map(|(_, number)| match number(row) {
+            None => String::new(),
+            Some(number) => format!("{number:.4}"),
+        });
+        table.row(parameters.chain([row.seed.to_string()]).chain(numbers));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::Run;
+
+    use super::super::suite::{Foreground, Queue, Traffic, Trip};
+    use super::*;
+
+    #[test]
+    fn a_row_sets_a_run_beside_solo_and_oracle() {
+        let queue = Queue {
+            name: "1bdp".to_owned(),
+            bdp: 1.0,
+            least: 4,
+            fields: String::new(),
+            oracle: None,
+        };
+        let traffic = |traffic| Foreground {
+            name: "cubic".to_owned(),
+            traffic,
+        };
+        let long = traffic(Traffic::Long {
+            flows: 1,
+            control: "cubic".to_owned(),
+        });
+        let none = traffic(Traffic::None);
+        let trip = Trip {
+            name: "shorter".to_owned(),
+            least: 0.5,
+            most: 0.5,
+        };
+        let cell = |foreground| Cell {
+            run: Run::default(),
+            control: "reno".to_owned(),
+            mbps: 100,
+            rtt_ms: 20,
+            queue: &queue,
+            foreground,
+            background: 1,
+            loss: "0%".to_owned(),
+            trip: &trip,
+            in_both: false,
+        };
+        let run = Measures {
+            foreground: 0.4,
+            background: 0.3,
+            queue_p50_ms: 5.0,
+            yields_s: Some(0.2),
+            object_p50_s: Some(0.12),
+            ..Measures::default()
+        };
+        let solo = Measures {
+            foreground: 0.8,
+            queue_p50_ms: 4.0,
+            object_p50_s: Some(0.1),
+            ..Measures::default()
+        };
+        let oracle = Measures {
+            background: 0.15,
+            yields_s: Some(0.1),
+            ..Measures::default()
+        };
+        let set_beside = row(&cell(&long), &run, &solo, &oracle);
+        assert_eq!(set_beside.kept, Some(0.5));
+        assert_eq!(
+            (set_beside.used, set_beside.spare_share),
+            (Some(2.0), Some(0.15))
+        );
+        assert_eq!(set_beside.queue_added_p50_ms, Some(1.0));
+        assert!((set_beside.fct_p50.unwrap() - 1.2).abs() < 1e-9);
+        // 100 ms later than the oracle, in round trips of 10 ms.
+        assert_eq!(set_beside.yield_rtt, Some(10.0));
+        assert_eq!(set_beside.reclaim_s, Some(f64::INFINITY));
+        let alone = without_foreground(&Measures {
+            alone: 0.9,
+            alone_queue_p99_ms: 2.0,
+            ..run
+        });
+        assert_eq!(
+            (alone.kept, alone.alone, alone.queue_added_p99_ms),
+            (None, Some(0.9), Some(2.0))
+        );
+        assert_eq!(cell(&none).name(), "100mbit-20ms-1bdp-cubic-shorter-1bg");
+    }
+}

@@ -1,0 +1,192 @@
+//! Runs what the cells need, and keeps what is measured.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fairwind_experiment::EngineError;
+use fairwind_experiment::engine::Run;
+use fairwind_scenario::Experiment;
+use serde_json::{Value, json};
+
+use crate::cache::{Policy, digest, program, write_whole};
+use crate::experiments::Configured;
+use crate::{Error, Task, parallel};
+
+use super::cell::Cell;
+use super::measures::{self, Measures};
+use super::setup::{Role, Setup};
+use super::suite::Suite;
+use super::watch::Watch;
+
+/// The measures of all runs, by their places.
+pub(super) type Measured = BTreeMap<String, Measures>;
+
+/// A run that cells need.
+struct Needed<'a> {
+    setup: Setup,
+    seed: u64,
+    place: String,
+    /// The congestion control of the background.
+    control: &'a str,
+}
+
+impl Needed<'_> {
+    /// All that its result depends on: also the program, if it simulates, or else the kernel and what is loaded into
+    /// it.
+    fn asked(&self, engine: &dyn Configured) -> Value {
+        let on = if engine.is_real_time() {
+            let object = fairwind_cc::kernel::object(self.control).unwrap_or_default();
+            format!("{}, {:016x}", fairwind_kernel::release(), digest(object))
+        } else {
+            program().to_owned()
+        };
+        json!({ "experiment": self.setup.text, "engine": format!("{engine:?}"), "on": on })
+    }
+}
+
+/// The folder of a cell's runs in a role, below that of the engine.
+pub(super) fn folder(cell: &Cell<'_>, role: Role) -> String {
+    let who = match role {
+        Role::Solo => "solo".to_owned(),
+        Role::Oracle => "oracle".to_owned(),
+        Role::Contended => cell.contender(),
+    };
+    format!("{}/{who}", cell.path())
+}
+
+/// The place of a run below the folder of the engine.
+pub(super) fn place(cell: &Cell<'_>, role: Role, seed: u64) -> String {
+    format!("{}/seed-{seed}", folder(cell, role))
+}
+
+/// Runs in this engine what has not been run, several at a time in the simulator. What is not to run is read if it
+/// is kept.
+///
+/// # Errors
+/// If a run fails, or the work is to stop.
+pub(super) fn carry_out(
+    task: &Task<'_>,
+    suite: &Suite,
+    cells: &[Cell<'_>],
+    engine: &dyn Configured,
+    is_to_run: bool,
+) -> Result<Measured, Error> {
+    let in_lab = engine.is_real_time();
+    let cells: Vec<&Cell<'_>> = cells
+        .iter()
+        .filter(|cell| cell.in_both || !in_lab)
+        .collect();
+    let most = match task.options.repetitions {
+        Some(most) => most,
+        None if in_lab && is_to_run => 1,
+        None => task.seeds().unwrap_or(suite.seeds.len()),
+    };
+    let seeds = &suite.seeds[..most.min(suite.seeds.len())];
+    let cache = task.cache(engine.name());
+    let mut measured = Measured::new();
+    let mut to_run = Vec::new();
+    for one in needed(suite, &cells, seeds)? {
+        match cache.kept(&one.place, &one.asked(engine)) {
+            Some(measures) => {
+                measured.insert(one.place, measures);
+            }
+            None if task.options.policy == Policy::Nothing || !is_to_run => {}
+            None => to_run.push(one),
+        }
+    }
+    let mut jobs = task.options.jobs.unwrap_or_else(parallel::cores);
+    if in_lab {
+        to_run.truncate(task.options.at_most.unwrap_or(to_run.len()));
+        jobs = 1;
+    }
+    let done = AtomicUsize::new(0);
+    let new = parallel::each(&to_run, jobs, |one| {
+        task.host.go_on()?;
+        let measures = run(task, one, engine)?;
+        if let Some(measures) = &measures {
+            cache.keep(&one.place, &one.asked(engine), measures)?;
+        }
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        // In the simulator a line for each run would be thousands.
+        if in_lab {
+            task.tell(&format!("{done} of {} runs: {}", to_run.len(), one.place));
+        } else if done.is_multiple_of(to_run.len().div_ceil(20)) {
+            task.tell(&format!("{done} of {} runs", to_run.len()));
+        }
+        Ok(measures.map(|measures| (one.place.clone(), measures)))
+    })?;
+    measured.extend(new.into_iter().flatten());
+    Ok(measured)
+}
+
+/// All runs that the cells need, each once.
+fn needed<'a>(
+    suite: &'a Suite,
+    cells: &[&'a Cell<'a>],
+    seeds: &[u64],
+) -> Result<Vec<Needed<'a>>, Error> {
+    let mut needed = Vec::new();
+    let mut known = BTreeSet::new();
+    for cell in cells {
+        let roles: &[Role] = match cell.has_foreground() {
+            true => &[Role::Solo, Role::Oracle, Role::Contended],
+            false => &[Role::Contended],
+        };
+        for &role in roles {
+            for &seed in seeds {
+                let place = place(cell, role, seed);
+                if known.insert(place.clone()) {
+                    let setup = Setup::new(suite, cell, role, seed)?;
+                    let control = match role {
+                        Role::Contended => suite.control_of(cell),
+                        Role::Solo | Role::Oracle => "",
+                    };
+                    needed.push(Needed {
+                        setup,
+                        seed,
+                        place,
+                        control,
+                    });
+                }
+            }
+        }
+    }
+    Ok(needed)
+}
+
+/// Runs it, and leaves its experiment file beside its result. None of a run that ended early, which the lab's may.
+fn run(
+    task: &Task<'_>,
+    needed: &Needed<'_>,
+    engine: &dyn Configured,
+) -> Result<Option<Measures>, Error> {
+    let setup = &needed.setup;
+    let file = task
+        .out
+        .join(engine.name())
+        .join(format!("{}.toml", needed.place));
+    write_whole(&file, &setup.text)?;
+    let name = file.display().to_string();
+    let experiment = Experiment::parse(&setup.text, &name, Path::new(""), &[])?;
+    let mut watch = Watch::new(setup.foreground_flows);
+    let run = Run {
+        experiment: &experiment,
+        seed: needed.seed,
+        folder: task.out,
+    };
+    let go_on = |_| !(task.host.is_stopped)();
+    let result = engine.run(run, &mut watch, &go_on);
+    let result = result.map_err(|error| match error {
+        EngineError::Stopped => Error::Stopped,
+        error => error.into(),
+    })?;
+    for doubt in &result.warnings {
+        task.tell(&format!("{name}: {doubt}"));
+    }
+    if let Some(why) = &result.incomplete {
+        task.tell(&format!("{name}: left out, as it ended early: {why}"));
+        return Ok(None);
+    }
+    Ok(Some(measures::of(setup, &watch, &result.flows)))
+}
