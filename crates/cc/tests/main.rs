@@ -3,6 +3,8 @@
 mod common;
 mod cubic;
 mod fairwind;
+mod imtcp;
+mod imtcp_bg;
 mod invariants;
 mod kernel;
 mod ledbatpp;
