@@ -4,6 +4,8 @@ mod bbr;
 mod common;
 mod cubic;
 mod fairwind;
+mod imtcp;
+mod imtcp_bg;
 mod invariants;
 mod kernel;
 mod ledbatpp;

@@ -1,5 +1,6 @@
 //! The result of a run: totals for every flow and pipe, and samples along the way.
 
+use fairwind_cc::native::CA_PRIV_WORDS;
 use fairwind_path::pipe::PipeStatistics;
 use fairwind_path::units::{Duration, Time};
 
@@ -56,6 +57,11 @@ pub trait Observer {
     /// never decrease within a flow.
     fn flow(&mut self, flow: usize, connection: usize, now: Time, instruments: &Instruments) {
         let _ = (flow, connection, now, instruments);
+    }
+    /// The state of a connection's congestion control, laid out as its C structure; called right
+    /// after `flow`, for open connections.
+    fn control(&mut self, flow: usize, connection: usize, now: Time, state: &[u64; CA_PRIV_WORDS]) {
+        let _ = (flow, connection, now, state);
     }
     /// The state of a pipe.
     fn pipe(&mut self, pipe: usize, now: Time, sample: &PipeSample) {

@@ -2,7 +2,8 @@
 //!
 //! A [`Plan`] (`experiments/NAME/plan.toml`) lists runs as combinations of parameters. The [`Study`] that it
 //! names knows what the parameters mean, and has the mathematics of its tables: `web100_dummynet`, `dccs`,
-//! `validation`, `drsftp`, `background`. All share the [`cache`] of results, the [`table`] writer and the filler of
+//! `validation`, `drsftp`, `imtcp_bg`, `background`. All share the [`cache`] of results, the [`table`] writer and
+//! the filler of
 //! [`page`]s. [`papers`] is the index of all tables and figures of the papers, [`reproduce`] makes them. The
 //! [`demo`] is a study with an audience.
 
@@ -26,6 +27,7 @@ pub mod table;
 mod background;
 mod dccs;
 mod drsftp;
+mod imtcp_bg;
 mod validation;
 mod web100_dummynet;
 

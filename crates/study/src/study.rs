@@ -9,7 +9,9 @@ use crate::cache::{Cache, Policy};
 use crate::page::{Figure, Section};
 use crate::plan::{Parameter, Plan, Run};
 use crate::table::Table;
-use crate::{Engines, Error, Filter, background, dccs, demo, drsftp, validation, web100_dummynet};
+use crate::{
+    Engines, Error, Filter, background, dccs, demo, drsftp, imtcp_bg, validation, web100_dummynet,
+};
 
 /// Who knows what the parameters of a plan mean.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +35,7 @@ impl Study {
         ("right-sizing", drsftp::STUDY),
         ("demonstration", demo::days::STUDY),
         ("background", background::STUDY),
+        ("imtcp-bg", imtcp_bg::STUDY),
     ];
 
     /// A study that takes nothing but runs from the plan.

@@ -153,6 +153,12 @@ impl Control {
         unsafe { undo_cwnd(sk) }
     }
 
+    /// Whether the control has a minimum of its own for bursts.
+    #[inline]
+    pub fn has_min_tso_segs(&self) -> bool {
+        self.min_tso_segs.is_some()
+    }
+
     /// Minimum number of packets in a burst; by default 2 (`tcp_min_tso_segs`).
     #[inline]
     pub fn min_tso_segs(&self, sk: &mut TcpSock) -> u32 {

@@ -106,6 +106,14 @@ impl Engine<'_> {
             now,
             &instruments,
         );
+        if let Some((sender, _)) = &connection.ends {
+            observer.control(
+                connection.flow as usize,
+                connection.index as usize,
+                now,
+                sender.control_state(),
+            );
+        }
     }
 }
 

@@ -21,6 +21,7 @@ impl Sender {
     /// Sends new data as the windows allow (`tcp_write_xmit`).
     #[inline]
     pub(super) fn transmit_new(&mut self, out: &mut Vec<Packet>) {
+        self.window.before_writing(&mut self.tp);
         let quota = self.tp.snd_cwnd.saturating_sub(in_flight(&self.tp));
         let was_empty = self.queue.is_empty();
         if self.transmit_some(quota, out) > 0
@@ -290,6 +291,7 @@ impl Sender {
         let len = unsent.min(u64::from(self.tp.mss_cache));
         let is_new = len > 0 && self.sequence.fits_window(len);
         if is_new {
+            self.window.before_writing(&mut self.tp);
             if self.transmit_some(1, out) == 0 {
                 return false;
             }

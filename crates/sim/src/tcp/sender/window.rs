@@ -136,6 +136,16 @@ impl CongestionWindow {
         bound(tp);
     }
 
+    /// New data are about to be written, as windows and pacing allow: the kernel asks for the least
+    /// burst first, and the control may set window and rate for what is sent now.
+    #[inline]
+    pub(super) fn before_writing(&self, tp: &mut TcpSock) {
+        if self.control.has_min_tso_segs() {
+            self.control.min_tso_segs(tp);
+            bound(tp);
+        }
+    }
+
     /// The largest burst, segments: about a millisecond at the pacing rate, more on short paths
     /// (`tcp_tso_autosize`). More than `wanted` is not needed.
     pub(super) fn burst_segments(&self, tp: &mut TcpSock, wanted: u32) -> u32 {

@@ -1,0 +1,177 @@
+//! Runs the cells, and keeps what is measured.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use fairwind_experiment::engine::Run;
+use fairwind_experiment::engine::sim::Sim;
+use fairwind_experiment::{Engine, EngineError};
+use fairwind_result::RunResult;
+use fairwind_result::record::{FlowSample, LinkSample, Recorder};
+use fairwind_scenario::Experiment;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::setup::{BOTTLENECK_MBPS, Cell, Data};
+use crate::cache::program;
+use crate::{Error, Task, parallel};
+
+/// IP bytes for each byte of payload of full segments.
+const TCP_IP: f64 = 1500.0 / 1448.0;
+
+/// What is measured of a run. Rates are in Mbit/s of IP bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Measures {
+    /// Of all that crossed the bottleneck.
+    pub bottleneck_mbps: f64,
+    /// Of the background.
+    pub background_mbps: f64,
+    /// Mean download time of a document, seconds.
+    pub download_s: f64,
+    /// Mean queue of the bottleneck, packets.
+    pub queue_pkts: f64,
+    /// Packets that it dropped.
+    pub drops: u64,
+    /// Throughput of each background connection over time, means over ten seconds.
+    pub curves: Vec<Vec<f64>>,
+    /// Window of the first, packets: every 100 ms.
+    pub window: Vec<f64>,
+}
+
+/// The measures of all cells, one for each seed.
+pub(super) type Measured = BTreeMap<Cell, Vec<Measures>>;
+
+/// Seconds of a point of [`Measures::curves`].
+pub(super) const CURVE_S: f64 = 10.0;
+
+/// Runs what has not been run, several at a time.
+///
+/// # Errors
+/// If a run fails, or the work is to stop.
+pub(super) fn carry_out(task: &Task<'_>, data: &Data) -> Result<Measured, Error> {
+    let cells: BTreeSet<Cell> = task.runs.iter().map(Cell::of).collect();
+    // The web alone says what is available, also if only some of the runs are made.
+    let alone = cells.iter().map(|cell| Cell {
+        control: "none".to_owned(),
+        servers: cell.servers,
+        connections: 0,
+        joining: false,
+        gamma: None,
+        delta: None,
+    });
+    let cells: BTreeSet<Cell> = alone.chain(cells.iter().cloned()).collect();
+    let seeds = &data.seeds[..task.seeds().unwrap_or(usize::MAX).min(data.seeds.len())];
+    let work: Vec<(&Cell, u64)> = cells
+        .iter()
+        .flat_map(|cell| seeds.iter().map(move |&seed| (cell, seed)))
+        .collect();
+    let cache = task.cache("sim");
+    let jobs = task.options.jobs.unwrap_or_else(parallel::cores);
+    let measured = parallel::each(&work, jobs, |&(cell, seed)| {
+        let text = cell.text(data, seed, task.scale());
+        let asked = json!({ "experiment": text, "on": program() });
+        let place = format!("{}/seed-{seed}", cell.name());
+        cache.kept_or_run(&place, &asked, || {
+            task.host.go_on()?;
+            task.tell(&place);
+            run(task, data, cell, seed, &text)
+        })
+    })?;
+    let mut all = Measured::new();
+    for (&(cell, _), measures) in work.iter().zip(measured) {
+        all.entry(cell.clone()).or_default().extend(measures);
+    }
+    Ok(all)
+}
+
+fn run(
+    task: &Task<'_>,
+    data: &Data,
+    cell: &Cell,
+    seed: u64,
+    text: &str,
+) -> Result<Measures, Error> {
+    let experiment = Experiment::parse(text, &cell.name(), Path::new(""), &[])?;
+    let mut watch = Watch::new(cell.connections as usize);
+    let run = Run {
+        experiment: &experiment,
+        seed,
+        folder: task.out,
+    };
+    let go_on = |_| !(task.host.is_stopped)();
+    let result = Sim.run(run, &mut watch, &go_on);
+    let result = result.map_err(|error| match error {
+        EngineError::Stopped => Error::Stopped,
+        error => error.into(),
+    })?;
+    Ok(measures(data, cell, watch, &result))
+}
+
+fn measures(data: &Data, cell: &Cell, watch: Watch, result: &RunResult) -> Measures {
+    let connections = cell.connections as usize;
+    let measured_s = result.duration_s - result.warmup_s;
+    let mbps = |bytes: u64| bytes as f64 * 8e-6 / measured_s;
+    let bottleneck = &result.links[0];
+    let (background, web) = result.flows.split_at(connections);
+    let documents: u64 = web.iter().filter_map(|flow| flow.objects).sum();
+    // A session is either downloading or thinking.
+    let sessions = (data.sessions * cell.servers) as f64;
+    Measures {
+        bottleneck_mbps: bottleneck.utilization.unwrap_or_default() * BOTTLENECK_MBPS,
+        background_mbps: mbps(background.iter().map(|flow| flow.bytes).sum()) * TCP_IP,
+        download_s: sessions * measured_s / documents.max(1) as f64 - data.think_s,
+        queue_pkts: bottleneck.queue_mean_pkts,
+        drops: bottleneck.drops,
+        curves: watch.curves.iter().map(|bytes| rates(bytes)).collect(),
+        window: watch.window,
+    }
+}
+
+/// Rates from the bytes received at the end of each interval.
+fn rates(bytes: &[u64]) -> Vec<f64> {
+    let mut before = 0;
+    let rate = |&bytes: &u64| {
+        let new = bytes.saturating_sub(before);
+        before = before.max(bytes);
+        new as f64 * TCP_IP * 8e-6 / CURVE_S
+    };
+    bytes.iter().map(rate).collect()
+}
+
+/// A run while it goes on.
+struct Watch {
+    /// Bytes received by each background connection at the end of each interval.
+    curves: Vec<Vec<u64>>,
+    window: Vec<f64>,
+}
+
+impl Watch {
+    fn new(connections: usize) -> Watch {
+        Watch {
+            curves: vec![Vec::new(); connections],
+            window: Vec::new(),
+        }
+    }
+}
+
+impl Recorder for Watch {
+    fn flow(&mut self, flow: usize, sample: &FlowSample) {
+        let Some(curve) = self.curves.get_mut(flow) else {
+            return;
+        };
+        let at = (sample.time_ns as f64 / 1e9 / CURVE_S - 1e-6)
+            .floor()
+            .max(0.0) as usize;
+        let before = curve.last().copied().unwrap_or(0);
+        if curve.len() <= at {
+            curve.resize(at + 1, before);
+        }
+        curve[at] = sample.instruments.bytes_received;
+        if flow == 0 {
+            self.window
+                .push(sample.instruments.cur_cwnd as f64 / 1448.0);
+        }
+    }
+
+    fn link(&mut self, _: usize, _: &LinkSample) {}
+}
