@@ -199,6 +199,9 @@ impl<'a> Engine<'a> {
                 let sack = self.network.sacks.take(packet.sack);
                 sender.receive(now, packet, &sack, &mut self.out);
                 if matches!(self.scenario.sampling, Sampling::EveryAck(_)) {
+                    let socket = sender.tp();
+                    let (flow, number) = (connection.flow, connection.index);
+                    observer.socket(flow as usize, number as usize, now, socket);
                     self.show_flow(now, index, observer);
                 }
                 self.flush(now, index);

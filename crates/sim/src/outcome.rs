@@ -1,5 +1,6 @@
 //! The result of a run: totals for every flow and pipe, and samples along the way.
 
+use fairwind_cc::native::TcpSock;
 use fairwind_path::pipe::PipeStatistics;
 use fairwind_path::units::{Duration, Time};
 
@@ -55,6 +56,11 @@ pub trait Observer {
     /// never decrease within a flow.
     fn flow(&mut self, flow: usize, connection: usize, now: Time, instruments: &Instruments) {
         let _ = (flow, connection, now, instruments);
+    }
+    /// The socket of a connection's sender after an acknowledgement that it has processed, with the
+    /// private state of its congestion control: only if flows are sampled at every acknowledgement.
+    fn socket(&mut self, flow: usize, connection: usize, now: Time, socket: &TcpSock) {
+        let _ = (flow, connection, now, socket);
     }
     /// The state of a pipe.
     fn pipe(&mut self, pipe: usize, now: Time, sample: &PipeSample) {
