@@ -10,6 +10,11 @@ const CAPACITY_TRAINS: usize = 24;
 const AVAILABLE_TRAINS: usize = 12;
 /// A train with less slope has not met a queue that it filled.
 const FLAT: f64 = 0.05;
+/// A train whose receive rate is known no better than this, as a share of it, tells nothing.
+const BLURRED: f64 = 0.25;
+/// Error of a capacity that is known from one or two trains, as a share of it, and the greatest of one
+/// that is known from more.
+const VAGUE: f64 = 0.25;
 /// 80 % of a normal distribution lie within as many standard deviations.
 const NORMAL_80: f64 = 1.2816;
 
@@ -112,7 +117,7 @@ impl Estimator {
         if train.is_first || train.limit.is_some_and(|limit| limit != Limit::Host) {
             return;
         }
-        if ratio(train).is_none_or(|ratio| ratio < 1.0 + FLAT) {
+        if train.received_error > BLURRED || ratio(train).is_none_or(|ratio| ratio < 1.0 + FLAT) {
             return;
         }
         if train.is_fast {
@@ -182,7 +187,13 @@ impl Estimator {
         let (_, spread) = moments(&capacities);
         // The median's standard error is 5/4 of the mean's.
         let capacity_error = 1.25 * spread / (capacities.len() as f64).sqrt();
-        let capacity_error = capacity_error.max(0.005 * capacity);
+        let capacity_error = match capacities.len() {
+            1 | 2 => VAGUE * capacity,
+            _ => capacity_error.max(0.005 * capacity),
+        };
+        if capacities.len() > 2 && capacity_error > VAGUE * capacity {
+            return Err(Unknown::Noise);
+        }
         let values: Vec<f64> = self
             .slow
             .iter()
@@ -244,6 +255,9 @@ impl Estimator {
         }
         if self.latest.len() > 4 && most(&|train| train.samples < 3) {
             return Unknown::TooShort;
+        }
+        if self.latest.len() > 4 && most(&|train| train.received_error > BLURRED) {
+            return Unknown::Noise;
         }
         Unknown::TooFew
     }
@@ -363,6 +377,36 @@ mod tests {
             estimator.add(1.0, 0, train(55e6, 70e6, false));
         }
         assert_eq!(estimator.estimate(), Err(Unknown::TooFew));
+    }
+
+    #[test]
+    fn capacities_that_differ_are_noise() {
+        let mut estimator = Estimator::new(1448, 52);
+        let mut now = 0.0;
+        for index in 0..24 {
+            now += 0.1;
+            let mut train = train(
+                if index % 4 == 3 { 400e6 } else { 80e6 },
+                50e6,
+                index % 4 == 3,
+            );
+            if train.is_fast && index % 8 == 3 {
+                train.received *= 10.0;
+            }
+            estimator.add(now, 0, train);
+        }
+        assert_eq!(estimator.estimate(), Err(Unknown::Noise));
+    }
+
+    #[test]
+    fn trains_that_are_known_badly_are_noise() {
+        let mut estimator = Estimator::new(1448, 52);
+        for _ in 0..8 {
+            let mut train = train(140e6, 0.0, true);
+            train.received_error = 0.3;
+            estimator.add(1.0, 0, train);
+        }
+        assert_eq!(estimator.estimate(), Err(Unknown::Noise));
     }
 
     #[test]

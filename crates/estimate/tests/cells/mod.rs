@@ -5,6 +5,7 @@
 use fairwind_cc::native::{TcpSock, find};
 use fairwind_estimate::{Estimate, Estimator, Unknown, latest};
 use fairwind_path::delay::{Delay, DelayConfig};
+use fairwind_path::loss::LossConfig;
 use fairwind_path::pipe::PipeConfig;
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
@@ -30,6 +31,18 @@ pub(crate) struct Cell {
     pub cross: Cross,
     pub seconds: f64,
     pub seed: u64,
+    pub(crate) trouble: Trouble,
+}
+
+/// What else goes wrong on the path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trouble {
+    /// Share of the data that is lost at random.
+    pub(crate) loss: f64,
+    /// Share of the ACKs that are lost.
+    pub(crate) ack_loss: f64,
+    /// Share of the reverse direction, which is then as fast as the forward one, that datagrams take.
+    pub(crate) reverse: f64,
 }
 
 /// An estimate and what was true at that time, bit/s.
@@ -112,7 +125,12 @@ impl Cell {
             capacity: Capacity::Packets(slots),
             ..PipeConfig::default()
         };
-        let mut pipes = vec![pipe(bps, one_way, slots), pipe(bps * 10.0, one_way, 10_000)];
+        let back = if self.trouble.reverse > 0.0 {
+            bps
+        } else {
+            bps * 10.0
+        };
+        let mut pipes = vec![pipe(bps, one_way, slots), pipe(back, one_way, 10_000)];
         let hop = |pipe| Hop { pipe, class: 0 };
         let mut flows = Vec::new();
         let mut flow = |control: &str, application: Application, extra: f64, start: f64| {
@@ -166,6 +184,21 @@ impl Cell {
                     );
                 }
             }
+        }
+        let [loss, ack_loss] = [self.trouble.loss, self.trouble.ack_loss];
+        // On the estimator's own access.
+        pipes[2].loss = LossConfig::Bernoulli(loss);
+        pipes[3].loss = LossConfig::Bernoulli(ack_loss);
+        if self.trouble.reverse > 0.0 {
+            let mut opposite = flows[0].clone();
+            opposite.start = Time::ZERO;
+            opposite.application = Application::ConstantRate {
+                rate: Bandwidth::from_bps((bps * self.trouble.reverse) as u64),
+                packet: 1500,
+            };
+            opposite.forward = vec![hop(1)];
+            opposite.backward = vec![hop(0)];
+            flows.push(opposite);
         }
         Scenario {
             seed: self.seed,
@@ -292,6 +325,7 @@ pub(crate) fn grid() -> Vec<Cell> {
                     cross,
                     seconds: 20.0,
                     seed,
+                    trouble: Trouble::default(),
                 });
             }
         }
@@ -299,56 +333,105 @@ pub(crate) fn grid() -> Vec<Cell> {
     cells
 }
 
+/// A row: what a group's cells have in common, and their errors. Each cell counts the same.
+fn summary(name: &str, results: &[&(Cell, Errors)]) -> String {
+    let sizes = |values: &[f64]| values.iter().map(|value| value.abs()).collect::<Vec<_>>();
+    let of_cells = |of: &dyn Fn(&Errors) -> f64| {
+        let values: Vec<f64> = results.iter().map(|(_, errors)| of(errors)).collect();
+        (
+            quantile(&values, 0.5),
+            quantile(&values, 1.0),
+            values.iter().sum::<f64>() / values.len() as f64,
+        )
+    };
+    let mut all = Vec::new();
+    for (_, errors) in results {
+        let errors = sizes(&errors.available);
+        all.extend((0..100).map(|share| quantile(&errors, f64::from(share) / 99.0)));
+    }
+    all.retain(|error| error.is_finite());
+    let worst = of_cells(&|errors| quantile(&sizes(&errors.available), 0.5)).1;
+    let held = of_cells(&|errors| errors.held as f64 / errors.estimates.max(1) as f64).2;
+    let capacity = of_cells(&|errors| quantile(&sizes(&errors.capacity), 0.5));
+    let every = of_cells(&|errors| errors.every_rtts);
+    let unknown: usize = results.iter().map(|(_, errors)| errors.unknown).sum();
+    let known: usize = results.iter().map(|(_, errors)| errors.estimates).sum();
+    format!(
+        "| {name} | {} | {:.1} % | {:.1} % | {:.1} % | {:.0} % | {:.1} % | {:.1} | {:.1} | {:.1} % |",
+        results.len(),
+        100.0 * quantile(&all, 0.5),
+        100.0 * quantile(&all, 0.95),
+        100.0 * worst,
+        100.0 * held,
+        100.0 * capacity.0,
+        every.0,
+        every.1,
+        100.0 * unknown as f64 / (known + unknown).max(1) as f64,
+    )
+}
+
+/// Prints a row for each cell (all, or the one of a number among the words), and a summary by groups.
+/// `trace` prints the trains, too.
 pub(crate) fn table(words: impl Iterator<Item = String>) {
     let words: Vec<String> = words.collect();
-    let trace = words.iter().any(|w| w == "trace");
-    let only: Option<usize> = words.iter().find_map(|w| w.parse().ok());
-    let mut all: Vec<f64> = Vec::new();
-    let (mut held, mut count) = (0, 0);
+    let trace = words.iter().any(|word| word == "trace");
+    let only: Option<usize> = words.iter().find_map(|word| word.parse().ok());
+    let mut results = Vec::new();
     println!(
-        "| cell | Mbit/s | ms | cross | estimates | unknown | every RTTs | truth | median | bias | p95 | held | C median | C p95 | C held |"
+        "cell, Mbit/s, ms, cross traffic, seed: estimates, unknown; median, p95, bias of the available bandwidth; held; median of the capacity; round trips"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
-    for (index, cell) in grid().iter().enumerate() {
+    for (index, cell) in grid().into_iter().enumerate() {
         if only.is_some_and(|only| only != index) {
             continue;
         }
-        let pairs = cell.run(trace);
-        let errors = Errors::of(cell, &pairs, 8.0);
-        let abs = |values: &[f64]| values.iter().map(|v| v.abs()).collect::<Vec<_>>();
-        let available = abs(&errors.available);
-        let truth = quantile(
-            &pairs.iter().map(|p| p.available / 1e6).collect::<Vec<_>>(),
-            0.5,
-        );
-        let n = errors.estimates.max(1) as f64;
+        let errors = Errors::of(&cell, &cell.run(trace), 8.0);
+        let sizes = |values: &[f64]| values.iter().map(|value| value.abs()).collect::<Vec<_>>();
+        let available = sizes(&errors.available);
         println!(
-            "| {index} | {} | {} | {:?} | {} | {} | {:.1} | {truth:.1} | {:.1} % | {:.1} % | {:.1} % | {:.0} % | {:.1} % | {:.1} % | {:.0} % |",
+            "{index}, {}, {}, {:?}, {}: {}, {}; {:.3}, {:.3}, {:.3}; {:.2}; {:.3}; {:.1}",
             cell.mbps,
             cell.rtt_ms,
             cell.cross,
+            cell.seed,
             errors.estimates,
             errors.unknown,
+            quantile(&available, 0.5),
+            quantile(&available, 0.95),
+            quantile(&errors.available, 0.5),
+            errors.held as f64 / errors.estimates.max(1) as f64,
+            quantile(&sizes(&errors.capacity), 0.5),
             errors.every_rtts,
-            100.0 * quantile(&available, 0.5),
-            100.0 * quantile(&errors.available, 0.5),
-            100.0 * quantile(&available, 0.95),
-            100.0 * errors.held as f64 / n,
-            100.0 * quantile(&abs(&errors.capacity), 0.5),
-            100.0 * quantile(&abs(&errors.capacity), 0.95),
-            100.0 * errors.capacity_held as f64 / n,
         );
-        // Each cell counts the same.
-        for share in 0..100 {
-            all.push(quantile(&available, f64::from(share) / 99.0));
-        }
-        held += errors.held;
-        count += errors.estimates;
+        results.push((cell, errors));
     }
+    println!();
     println!(
-        "all: median {:.1} %, p95 {:.1} %, held {:.0} %",
-        100.0 * quantile(&all, 0.5),
-        100.0 * quantile(&all, 0.95),
-        100.0 * held as f64 / count as f64
+        "| cells | number | median error | 95th percentile | worst cell's median | interval holds | capacity: median error | round trips to the next: median cell | worst cell | unknown |"
     );
+    println!("|---|---|---|---|---|---|---|---|---|---|");
+    let print = |name: String, is: &dyn Fn(&Cell) -> bool| {
+        let group: Vec<_> = results.iter().filter(|(cell, _)| is(cell)).collect();
+        if !group.is_empty() {
+            println!("{}", summary(&name, &group));
+        }
+    };
+    print("all".to_owned(), &|_| true);
+    for load in [0.0, 0.3, 0.6, 0.9] {
+        let name = format!("datagrams, {:.0} % of the capacity", 100.0 * load);
+        print(name, &|cell| cell.cross == Cross::Datagrams(load));
+    }
+    print("one Cubic".to_owned(), &|cell| {
+        cell.cross == Cross::Bulk("cubic", 1)
+    });
+    print("eight Reno".to_owned(), &|cell| {
+        cell.cross == Cross::Bulk("reno", 8)
+    });
+    for rtt_ms in [5.0, 20.0, 50.0, 100.0] {
+        print(format!("round trip {rtt_ms} ms"), &|cell| {
+            cell.rtt_ms == rtt_ms
+        });
+    }
+    for mbps in [10.0, 30.0, 100.0, 500.0] {
+        print(format!("{mbps} Mbit/s"), &|cell| cell.mbps == mbps);
+    }
 }
