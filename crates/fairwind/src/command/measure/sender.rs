@@ -22,11 +22,13 @@ use crate::interrupt;
 
 /// Time to open the connection.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Time for the last acknowledgements, once all is written.
+const LAST_ACKS: Duration = Duration::from_secs(1);
 /// Ring buffer of the trace, which is of one connection.
 const RING_BYTES: u32 = 4 << 20;
 /// Send buffer: a few of the longest trains.
 const BUFFER_BYTES: usize = 4 << 20;
-/// Payload of a packet at first, and IP and TCP headers with time stamps.
+/// IP and TCP headers with time stamps.
 const HEADERS_V4: u32 = 52;
 const HEADERS_V6: u32 = 72;
 /// What is handed to the kernel at once is what the pacing rate sends in a second by this, but two
@@ -67,8 +69,12 @@ pub(super) fn measure(
         let (socket, mut session) = prepare(*address, &control)?;
         match connect(socket, *address) {
             Ok(stream) => {
-                let writer = Writer::start(stream, limits.bytes)?;
-                return watch(&mut session, &writer, address, limits, &mut show);
+                let mut writer = Writer::start(stream, limits.bytes)?;
+                let measured = watch(&mut session, &writer, address, limits, &mut show)?;
+                return match (writer.end(), &measured.estimate) {
+                    (Err(error), Err(_)) => Err(Failure::work(format!("{address}: {error}"))),
+                    _ => Ok(measured),
+                };
             }
             Err(error) => refused = Some(format!("{address}: {error}")),
         }
@@ -262,6 +268,11 @@ impl Watch {
         }
     }
 
+    fn has_acknowledged(&self, written: &AtomicU64) -> bool {
+        let acknowledged = self.latest.as_ref().map_or(0, |sample| sample.bytes_acked);
+        acknowledged >= written.load(Ordering::Relaxed)
+    }
+
     fn measurement(&self, seconds: f64) -> Measurement {
         let ms = |us: u32| (1..u32::MAX).contains(&us).then(|| f64::from(us) / 1e3);
         let sample = self.latest.as_ref();
@@ -298,6 +309,7 @@ fn watch(
         is_new: false,
     };
     let mut estimates = Vec::new();
+    let mut ended = None;
     while began.elapsed() < limits.duration && !interrupt::asked() {
         session.step(|event| {
             if let Event::Sample(sample, state) = event {
@@ -313,7 +325,11 @@ fn watch(
             estimates.extend(measurement.estimate);
         }
         if writer.has_ended() {
-            break;
+            // What is on its way still counts.
+            let ended = *ended.get_or_insert_with(Instant::now);
+            if watch.has_acknowledged(&writer.shared.written) || ended.elapsed() > LAST_ACKS {
+                break;
+            }
         }
     }
     let mut result = watch.measurement(began.elapsed().as_secs_f64());
