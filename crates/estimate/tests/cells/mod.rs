@@ -336,8 +336,10 @@ pub(crate) fn grid() -> Vec<Cell> {
 /// A row: what a group's cells have in common, and their errors. Each cell counts the same.
 fn summary(name: &str, results: &[&(Cell, Errors)]) -> String {
     let sizes = |values: &[f64]| values.iter().map(|value| value.abs()).collect::<Vec<_>>();
+    // A cell without an estimate has no errors.
     let of_cells = |of: &dyn Fn(&Errors) -> f64| {
-        let values: Vec<f64> = results.iter().map(|(_, errors)| of(errors)).collect();
+        let known = results.iter().filter(|(_, errors)| errors.estimates > 0);
+        let values: Vec<f64> = known.map(|(_, errors)| of(errors)).collect();
         (
             quantile(&values, 0.5),
             quantile(&values, 1.0),
