@@ -14,5 +14,6 @@ mod nice;
 mod nocc;
 mod parameters;
 mod pins;
+mod probe;
 mod reno;
 mod sfsack;

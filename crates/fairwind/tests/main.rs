@@ -10,6 +10,7 @@ mod ftp_client;
 mod lab_exec;
 mod lab_exec_host;
 mod lab_run;
+mod measure;
 mod pages;
 mod refusals;
 mod reproduce;

@@ -1,6 +1,6 @@
 //! The result of a run: totals for every flow and pipe, and samples along the way.
 
-use fairwind_cc::native::CA_PRIV_WORDS;
+use fairwind_cc::native::TcpSock;
 use fairwind_path::pipe::PipeStatistics;
 use fairwind_path::units::{Duration, Time};
 
@@ -58,10 +58,10 @@ pub trait Observer {
     fn flow(&mut self, flow: usize, connection: usize, now: Time, instruments: &Instruments) {
         let _ = (flow, connection, now, instruments);
     }
-    /// The state of a connection's congestion control, laid out as its C structure; called right
-    /// after `flow`, for open connections.
-    fn control(&mut self, flow: usize, connection: usize, now: Time, state: &[u64; CA_PRIV_WORDS]) {
-        let _ = (flow, connection, now, state);
+    /// The socket of an open connection's sender, with the private state of its congestion control:
+    /// right after `flow`.
+    fn socket(&mut self, flow: usize, connection: usize, now: Time, socket: &TcpSock) {
+        let _ = (flow, connection, now, socket);
     }
     /// The state of a pipe.
     fn pipe(&mut self, pipe: usize, now: Time, sample: &PipeSample) {

@@ -1,6 +1,6 @@
 //! ImTCP measures the available bandwidth in the simulator, and ImTCP-bg keeps to it.
 
-use fairwind_cc::native::{CA_PRIV_WORDS, find};
+use fairwind_cc::native::{TcpSock, find};
 use fairwind_path::delay::{Delay, DelayConfig};
 use fairwind_path::pipe::PipeConfig;
 use fairwind_path::queue::Capacity;
@@ -87,10 +87,10 @@ struct Watch {
 }
 
 impl Observer for Watch {
-    fn control(&mut self, flow: usize, _: usize, now: Time, state: &[u64; CA_PRIV_WORDS]) {
+    fn socket(&mut self, flow: usize, _: usize, now: Time, socket: &TcpSock) {
         if flow == 0 && now >= SETTLED {
             // `available`, the sixth field of `struct imtcp`, kbit/s of payload.
-            let available = (state[2] >> 32) as u32;
+            let available = (socket.icsk_ca_priv[2] >> 32) as u32;
             self.results
                 .push(f64::from(available) * 1500.0 / 1448.0 / 1000.0);
         }

@@ -16,6 +16,7 @@ mod history;
 mod lab;
 mod ls;
 mod man;
+mod measure;
 mod put;
 mod report;
 mod reproduce;
@@ -63,6 +64,7 @@ enum Command {
     #[command(subcommand)]
     Lab(lab::Command),
     Trace(trace::Trace),
+    Measure(measure::Measure),
     Serve(serve::Serve),
     Get(get::Get),
     Put(put::Put),
@@ -95,6 +97,7 @@ impl Cli {
             Command::Sim(command) => command.run(),
             Command::Lab(command) => command.run(),
             Command::Trace(command) => command.run(),
+            Command::Measure(command) => command.run(),
             Command::Serve(command) => command.run(),
             Command::Get(command) => command.run(),
             Command::Put(command) => command.run(),

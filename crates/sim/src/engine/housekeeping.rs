@@ -107,11 +107,11 @@ impl Engine<'_> {
             &instruments,
         );
         if let Some((sender, _)) = &connection.ends {
-            observer.control(
+            observer.socket(
                 connection.flow as usize,
                 connection.index as usize,
                 now,
-                sender.control_state(),
+                sender.tp(),
             );
         }
     }

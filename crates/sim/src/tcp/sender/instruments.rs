@@ -1,6 +1,6 @@
 //! The instruments of a sender (RFC 4898).
 
-use fairwind_cc::native::{CA_PRIV_WORDS, TCP_INFINITE_SSTHRESH};
+use fairwind_cc::native::TCP_INFINITE_SSTHRESH;
 use fairwind_path::units::Time;
 
 use super::Sender;
@@ -37,11 +37,6 @@ impl Sender {
             congestion_state: CongestionState::numbered(self.tp.icsk_ca_state),
             ..Instruments::default()
         }
-    }
-
-    /// The state of the congestion control.
-    pub(crate) fn control_state(&self) -> &[u64; CA_PRIV_WORDS] {
-        &self.tp.icsk_ca_priv
     }
 }
 

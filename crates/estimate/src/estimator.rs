@@ -1,0 +1,435 @@
+//! The history of a connection's trains, and what follows from it.
+
+use std::collections::VecDeque;
+
+use crate::train::{Limit, Train};
+
+/// Fast trains that the capacity is estimated from.
+const CAPACITY_TRAINS: usize = 24;
+/// Slow trains that the available bandwidth is estimated from.
+const AVAILABLE_TRAINS: usize = 12;
+/// A train with less slope has not met a queue that it filled.
+const FLAT: f64 = 0.05;
+/// A train whose receive rate is known no better than this, as a share of it, tells nothing.
+const BLURRED: f64 = 0.25;
+/// Error of a capacity that is known from one or two trains, as a share of it, and the greatest of one
+/// that is known from more.
+const VAGUE: f64 = 0.25;
+/// 80 % of a normal distribution lie within as many standard deviations.
+const NORMAL_80: f64 = 1.2816;
+
+/// A value with the interval that holds it with a probability of 80 %.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// The value.
+    pub value: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+/// What is known of the path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// Capacity for IP packets of this connection's size, bit/s.
+    pub capacity: Figure,
+    /// Of the capacity, what other traffic left, bit/s; the connection's own packets are not other
+    /// traffic. The mean of the time from `from_s` to `to_s`.
+    pub available: Figure,
+    /// When the oldest train in `available` ended, seconds of the caller's clock.
+    pub from_s: f64,
+    /// When the latest one ended.
+    pub to_s: f64,
+}
+
+/// Why there is no estimate.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum Unknown {
+    /// Too few trains have shown a rising delay.
+    #[error("too few trains so far")]
+    TooFew,
+    /// Something at the hosts limits the trains, so they show no more than that.
+    #[error("{}", limited(*.0))]
+    Limited(Limit),
+    /// Most trains are too short to show anything.
+    #[error("too few packets or bursts in a train")]
+    TooShort,
+    /// Trains lose packets and their delay does not rise: a policer, or a queue as short as a burst.
+    #[error("packets are lost before any delay shows")]
+    Losses,
+    /// What trains show differs too much from one to the next.
+    #[error("the delay is too noisy")]
+    Noise,
+}
+
+fn limited(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Application => "the application has too little to send",
+        Limit::Receiver => "the receiver's window is full",
+        Limit::Host => "this host sends no faster",
+    }
+}
+
+/// A train and when it ended.
+#[derive(Clone, Debug)]
+struct Past {
+    at_s: f64,
+    delivered: u32,
+    train: Train,
+}
+
+/// Estimates from the trains of one connection, in the order of their ends.
+#[derive(Clone, Debug)]
+pub struct Estimator {
+    /// Bits on the wire, from the IP header on, for each byte of payload.
+    bits: f64,
+    /// Bits of a packet.
+    packet: f64,
+    slow: VecDeque<Past>,
+    /// Capacities by a fast train and the slow ones before it, bit/s.
+    capacities: VecDeque<f64>,
+    latest: VecDeque<Past>,
+}
+
+impl Estimator {
+    /// No trains yet. Packets have `payload` bytes, and `headers` bytes more from the IP header on.
+    pub fn new(payload: u32, headers: u32) -> Estimator {
+        Estimator {
+            packet: 8.0 * f64::from(payload + headers),
+            bits: 8.0 * f64::from(payload + headers) / f64::from(payload.max(1)),
+            slow: VecDeque::new(),
+            capacities: VecDeque::new(),
+            latest: VecDeque::new(),
+        }
+    }
+
+    /// Adds a train that has ended at `at_s`, seconds of the caller's clock, when the connection had
+    /// delivered as many packets; that count may wrap.
+    pub fn add(&mut self, at_s: f64, delivered: u32, train: Train) {
+        let past = Past {
+            at_s,
+            delivered,
+            train,
+        };
+        push(&mut self.latest, past.clone(), 8);
+        let train = &past.train;
+        if train.is_first || train.limit.is_some_and(|limit| limit != Limit::Host) {
+            return;
+        }
+        if train.received_error > BLURRED || ratio(train).is_none_or(|ratio| ratio < 1.0 + FLAT) {
+            return;
+        }
+        if train.is_fast {
+            if let Some(capacity) = self.capacity_with(train) {
+                push(&mut self.capacities, capacity, CAPACITY_TRAINS);
+            }
+            return;
+        }
+        push(&mut self.slow, past, AVAILABLE_TRAINS);
+        self.forget();
+    }
+
+    /// The capacity by a fast train and the slow ones of its cycle, bit/s.
+    fn capacity_with(&self, fast: &Train) -> Option<f64> {
+        let slow: Vec<&Train> = self.slow.iter().rev().take(3).map(|p| &p.train).collect();
+        if slow.is_empty() {
+            return None;
+        }
+        let n = slow.len() as f64;
+        let rate = slow.iter().map(|train| train.sent).sum::<f64>() / n;
+        let slow_ratio = slow.iter().filter_map(|train| ratio(train)).sum::<f64>() / n;
+        let rise = ratio(fast)? - slow_ratio;
+        (fast.sent > rate && rise > 0.0).then(|| (fast.sent - rate) / rise * self.bits)
+    }
+
+    /// Forgets slow trains from before a change.
+    fn forget(&mut self) {
+        let Some(capacity) = median(&self.capacities) else {
+            return;
+        };
+        let values: Vec<f64> = self
+            .slow
+            .iter()
+            .filter_map(|p| self.available_by(&p.train, capacity))
+            .collect();
+        if values.len() < 6 {
+            return;
+        }
+        let (old, new) = values.split_at(values.len() - 2);
+        let (mean, deviation) = moments(old);
+        let bound = 3.0 * deviation.max(0.02 * capacity);
+        let above = new.iter().all(|value| *value > mean + bound);
+        let below = new.iter().all(|value| *value < mean - bound);
+        if above || below {
+            self.slow.drain(..self.slow.len() - 2);
+        }
+    }
+
+    /// The available bandwidth by one train, bit/s.
+    fn available_by(&self, train: &Train, capacity: f64) -> Option<f64> {
+        Some(train.sent * self.bits - (ratio(train)? - 1.0) * capacity)
+    }
+
+    /// What follows from the trains so far.
+    ///
+    /// # Errors
+    ///
+    /// If it is unknown; says why.
+    pub fn estimate(&self) -> Result<Estimate, Unknown> {
+        let capacity = median(&self.capacities);
+        let (Some(capacity), Some(first), Some(last)) =
+            (capacity, self.slow.front(), self.slow.back())
+        else {
+            return Err(self.why());
+        };
+        let capacities: Vec<f64> = self.capacities.iter().copied().collect();
+        let (_, spread) = moments(&capacities);
+        // The median's standard error is 5/4 of the mean's.
+        let capacity_error = 1.25 * spread / (capacities.len() as f64).sqrt();
+        let capacity_error = match capacities.len() {
+            1 | 2 => VAGUE * capacity,
+            _ => capacity_error.max(0.005 * capacity),
+        };
+        if capacities.len() > 2 && capacity_error > VAGUE * capacity {
+            return Err(Unknown::Noise);
+        }
+        let values: Vec<f64> = self
+            .slow
+            .iter()
+            .filter_map(|p| self.available_by(&p.train, capacity))
+            .collect();
+        let (mean, deviation) = moments(&values);
+        let n = values.len() as f64;
+        let error = if values.len() < 3 {
+            0.1 * capacity
+        } else {
+            deviation / n.sqrt()
+        };
+        let slope = self
+            .slow
+            .iter()
+            .filter_map(|p| ratio(&p.train))
+            .sum::<f64>()
+            / n
+            - 1.0;
+        let error = (error.powi(2) + (slope * capacity_error).powi(2)).sqrt();
+        let error = error.max(0.005 * capacity);
+        // What the connection itself got was available.
+        let own = f64::from(last.delivered.wrapping_sub(first.delivered)) * self.packet
+            / (last.at_s - first.at_s).max(1e-9);
+        let mean = if self.slow.len() > 1 {
+            mean.max(own)
+        } else {
+            mean
+        };
+        let within = |value: f64, error: f64, most: f64| Figure {
+            value: value.clamp(0.0, most),
+            low: (value - NORMAL_80 * error).clamp(0.0, most),
+            high: (value + NORMAL_80 * error).clamp(0.0, most),
+        };
+        if error > 0.5 * capacity {
+            return Err(Unknown::Noise);
+        }
+        Ok(Estimate {
+            capacity: within(capacity, capacity_error, f64::INFINITY),
+            available: within(mean, error, capacity),
+            from_s: first.at_s,
+            to_s: last.at_s,
+        })
+    }
+
+    /// Why there is no estimate.
+    fn why(&self) -> Unknown {
+        let most = |is: &dyn Fn(&Train) -> bool| {
+            let count = self.latest.iter().filter(|past| is(&past.train)).count();
+            count > 0 && 2 * count > self.latest.len()
+        };
+        for limit in [Limit::Receiver, Limit::Application, Limit::Host] {
+            if most(&|train| train.limit == Some(limit)) {
+                return Unknown::Limited(limit);
+            }
+        }
+        if most(&|train| train.lost > 0) {
+            return Unknown::Losses;
+        }
+        if self.latest.len() > 4 && most(&|train| train.samples < 3) {
+            return Unknown::TooShort;
+        }
+        if self.latest.len() > 4 && most(&|train| train.received_error > BLURRED) {
+            return Unknown::Noise;
+        }
+        Unknown::TooFew
+    }
+}
+
+/// Rate of sending over rate of receiving: 1 plus the rise of the delay.
+fn ratio(train: &Train) -> Option<f64> {
+    (train.sent > 0.0 && train.received > 0.0).then(|| train.sent / train.received)
+}
+
+fn push<T>(queue: &mut VecDeque<T>, value: T, most: usize) {
+    if queue.len() == most {
+        queue.pop_front();
+    }
+    queue.push_back(value);
+}
+
+fn median(values: &VecDeque<f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.iter().copied().collect();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+/// Mean and standard deviation.
+fn moments(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares = values
+        .iter()
+        .map(|value| (value - mean).powi(2))
+        .sum::<f64>();
+    (mean, (squares / (n - 1.0).max(1.0)).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPACITY: f64 = 100e6;
+
+    /// A train of this rate, bit/s with headers, beside cross traffic of this rate.
+    fn train(rate: f64, cross: f64, is_fast: bool) -> Train {
+        let received = if rate + cross > CAPACITY {
+            rate * CAPACITY / (rate + cross)
+        } else {
+            rate
+        };
+        let payload = 1448.0 / 1500.0 / 8.0;
+        Train {
+            samples: 10,
+            sent: rate * payload,
+            received: received * payload,
+            is_fast,
+            ..Train::default()
+        }
+    }
+
+    /// After cycles beside cross traffic of this rate, 0.1 s for a train.
+    fn after(cycles: usize, cross: f64) -> Estimator {
+        let mut estimator = Estimator::new(1448, 52);
+        add(&mut estimator, cycles, cross);
+        estimator
+    }
+
+    fn add(estimator: &mut Estimator, cycles: usize, cross: f64) {
+        let mut now = estimator.latest.back().map_or(0.0, |past| past.at_s);
+        for index in 0..4 * cycles {
+            now += 0.1;
+            let is_fast = index % 4 == 3;
+            let rate = if is_fast { 4.0 } else { 1.25 } * CAPACITY - cross;
+            estimator.add(now, 0, train(rate, cross, is_fast));
+        }
+    }
+
+    #[test]
+    fn two_rates_give_both_unknowns() {
+        let estimate = after(3, 70e6).estimate().unwrap();
+        assert!((estimate.capacity.value - 100e6).abs() < 1.0);
+        assert!((estimate.available.value - 30e6).abs() < 1.0);
+        assert!(estimate.available.low < 30e6 && estimate.available.high > 30e6);
+    }
+
+    #[test]
+    fn what_the_connection_itself_got_was_available() {
+        let mut estimator = Estimator::new(1448, 52);
+        for index in 0..8 {
+            let is_fast = index % 4 == 3;
+            let rate = if is_fast { 300e6 } else { 25e6 };
+            // 100 packets of 12,000 bit in 0.1 s.
+            estimator.add(
+                0.1 * f64::from(index),
+                100 * index as u32,
+                train(rate, 100e6, is_fast),
+            );
+        }
+        let estimate = estimator.estimate().unwrap();
+        assert!((estimate.available.value - 12e6).abs() < 1.0);
+    }
+
+    #[test]
+    fn after_a_change_what_was_before_is_forgotten() {
+        let mut estimator = after(4, 20e6);
+        add(&mut estimator, 1, 60e6);
+        let available = estimator.estimate().unwrap().available;
+        assert!((available.value - 40e6).abs() < 1e6, "{available:?}");
+    }
+
+    #[test]
+    fn slow_trains_alone_do_not_tell_the_capacity() {
+        let mut estimator = Estimator::new(1448, 52);
+        for _ in 0..9 {
+            estimator.add(1.0, 0, train(55e6, 70e6, false));
+        }
+        assert_eq!(estimator.estimate(), Err(Unknown::TooFew));
+    }
+
+    #[test]
+    fn capacities_that_differ_are_noise() {
+        let mut estimator = Estimator::new(1448, 52);
+        let mut now = 0.0;
+        for index in 0..24 {
+            now += 0.1;
+            let mut train = train(
+                if index % 4 == 3 { 400e6 } else { 80e6 },
+                50e6,
+                index % 4 == 3,
+            );
+            if train.is_fast && index % 8 == 3 {
+                train.received *= 10.0;
+            }
+            estimator.add(now, 0, train);
+        }
+        assert_eq!(estimator.estimate(), Err(Unknown::Noise));
+    }
+
+    #[test]
+    fn trains_that_are_known_badly_are_noise() {
+        let mut estimator = Estimator::new(1448, 52);
+        for _ in 0..8 {
+            let mut train = train(140e6, 0.0, true);
+            train.received_error = 0.3;
+            estimator.add(1.0, 0, train);
+        }
+        assert_eq!(estimator.estimate(), Err(Unknown::Noise));
+    }
+
+    #[test]
+    fn what_limits_the_sender_is_told() {
+        for limit in [Limit::Application, Limit::Receiver, Limit::Host] {
+            let mut estimator = Estimator::new(1448, 52);
+            for _ in 0..8 {
+                let mut train = train(40e6, 0.0, false);
+                train.limit = Some(limit);
+                estimator.add(1.0, 0, train);
+            }
+            assert_eq!(estimator.estimate(), Err(Unknown::Limited(limit)));
+        }
+    }
+
+    #[test]
+    fn trains_that_only_lose_packets_are_told() {
+        let mut estimator = Estimator::new(1448, 52);
+        for _ in 0..8 {
+            let mut train = train(40e6, 0.0, false);
+            train.lost = 5;
+            estimator.add(1.0, 0, train);
+        }
+        assert_eq!(estimator.estimate(), Err(Unknown::Losses));
+    }
+}

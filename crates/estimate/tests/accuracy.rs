@@ -1,0 +1,89 @@
+//! Estimates beside the truth by the bottleneck's counters, in the simulator.
+
+mod cells;
+
+use cells::{Cell, Cross, Errors, Trouble, quantile};
+
+/// Runs a cell with some load.
+fn errors(mbps: f64, rtt_ms: f64, cross: Cross) -> Errors {
+    errors_in(mbps, rtt_ms, cross, Trouble::default())
+}
+
+fn errors_in(mbps: f64, rtt_ms: f64, cross: Cross, trouble: Trouble) -> Errors {
+    let cell = Cell {
+        mbps,
+        rtt_ms,
+        cross,
+        seconds: 20.0,
+        seed: 3,
+        trouble,
+    };
+    let errors = Errors::of(&cell, &cell.run(false), 8.0);
+    assert!(errors.estimates > 10, "{cell:?}: {}", errors.estimates);
+    errors
+}
+
+fn sizes(values: &[f64]) -> Vec<f64> {
+    values.iter().map(|value| value.abs()).collect()
+}
+
+#[test]
+fn datagrams_leave_what_the_estimate_says() {
+    for mbps in [10.0, 100.0, 500.0] {
+        for load in [0.0, 0.3, 0.6, 0.9] {
+            let errors = errors(mbps, 50.0, Cross::Datagrams(load));
+            let available = sizes(&errors.available);
+            let (median, p95) = (quantile(&available, 0.5), quantile(&available, 0.95));
+            assert!(median < 0.02, "{mbps} Mbit/s, load {load}: median {median}");
+            assert!(p95 < 0.05, "{mbps} Mbit/s, load {load}: 95 % {p95}");
+            let capacity = quantile(&sizes(&errors.capacity), 0.5);
+            assert!(
+                capacity < 0.05,
+                "{mbps} Mbit/s, load {load}: capacity {capacity}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_transfer_that_fills_the_link_leaves_next_to_nothing() {
+    let errors = errors(100.0, 20.0, Cross::Bulk("cubic", 1));
+    let available = sizes(&errors.available);
+    assert!(quantile(&available, 0.5) < 0.05);
+    assert!(quantile(&available, 0.95) < 0.15);
+}
+
+#[test]
+fn a_new_estimate_comes_every_two_round_trips_if_the_path_carries_much_in_them() {
+    for load in [0.0, 0.3, 0.6] {
+        let every = errors(100.0, 50.0, Cross::Datagrams(load)).every_rtts;
+        assert!(every < 2.0, "{every} at load {load}");
+    }
+}
+
+#[test]
+fn random_losses_lost_acks_and_reverse_traffic_are_noise_and_no_error() {
+    let troubles = [
+        Trouble {
+            loss: 0.01,
+            ..Trouble::default()
+        },
+        Trouble {
+            ack_loss: 0.1,
+            ..Trouble::default()
+        },
+        Trouble {
+            reverse: 0.7,
+            ..Trouble::default()
+        },
+    ];
+    for trouble in troubles {
+        let errors = errors_in(100.0, 50.0, Cross::Datagrams(0.6), trouble);
+        let available = sizes(&errors.available);
+        let (median, p95) = (quantile(&available, 0.5), quantile(&available, 0.95));
+        assert!(median < 0.05, "{trouble:?}: median {median}");
+        assert!(p95 < 0.15, "{trouble:?}: 95 % {p95}");
+        let capacity = quantile(&sizes(&errors.capacity), 0.5);
+        assert!(capacity < 0.1, "{trouble:?}: capacity {capacity}");
+    }
+}

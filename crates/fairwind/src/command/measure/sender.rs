@@ -1,0 +1,361 @@
+//! The connection that measures: its socket, its data, and what the kernel tells of it.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use fairwind_cc::kernel::{self as controls, Loaded};
+use fairwind_cc::native;
+use fairwind_estimate::{Estimate, Estimator, Figure, Unknown, latest};
+use fairwind_trace::event::{Event, Sample, State};
+use fairwind_trace::filter::Filter;
+use fairwind_trace::kernel::Options;
+use fairwind_trace::session::Session;
+use rustix::net::{AddressFamily, SendFlags, SocketType, sockopt};
+
+use crate::failure::Failure;
+use crate::interrupt;
+
+/// Time to open the connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Time for the last acknowledgements, once all is written.
+const LAST_ACKS: Duration = Duration::from_secs(1);
+/// Ring buffer of the trace, which is of one connection.
+const RING_BYTES: u32 = 4 << 20;
+/// Send buffer: a few of the longest trains.
+const BUFFER_BYTES: usize = 4 << 20;
+/// IP and TCP headers with time stamps.
+const HEADERS_V4: u32 = 52;
+const HEADERS_V6: u32 = 72;
+/// What is handed to the kernel at once is what the pacing rate sends in a second by this, but two
+/// packets or more: short bursts are more samples.
+const BURSTS_PER_SECOND: u64 = 4096;
+/// Largest packet that headers leave of what IP can carry.
+const LONGEST_BURST: u64 = 60_000;
+
+/// When a measurement ends.
+pub(super) struct Limits {
+    pub(super) duration: Duration,
+    /// Bytes of payload.
+    pub(super) bytes: u64,
+}
+
+/// What is known so far.
+pub(super) struct Measurement {
+    /// Since the connection was opened.
+    pub(super) seconds: f64,
+    /// Payload acknowledged.
+    pub(super) bytes: u64,
+    pub(super) trains: u32,
+    pub(super) rtt_ms: Option<f64>,
+    pub(super) min_rtt_ms: Option<f64>,
+    pub(super) estimate: Result<Estimate, Unknown>,
+}
+
+/// Measures the path to the first of these addresses that accepts a connection. `show` is called after
+/// each train. The result has the medians of all estimates.
+pub(super) fn measure(
+    addresses: &[SocketAddr],
+    limits: &Limits,
+    mut show: impl FnMut(&Measurement) -> Result<(), Failure>,
+) -> Result<Measurement, Failure> {
+    let control = load()?;
+    let mut refused = None;
+    for address in addresses {
+        let (socket, mut session) = prepare(*address, &control)?;
+        match connect(socket, *address) {
+            Ok(stream) => {
+                let mut writer = Writer::start(stream, limits.bytes)?;
+                let measured = watch(&mut session, &writer, address, limits, &mut show)?;
+                return match (writer.end(), &measured.estimate) {
+                    (Err(error), Err(_)) => Err(Failure::work(format!("{address}: {error}"))),
+                    _ => Ok(measured),
+                };
+            }
+            Err(error) => refused = Some(format!("{address}: {error}")),
+        }
+    }
+    Err(Failure::work(
+        refused.unwrap_or_else(|| "no address".to_owned()),
+    ))
+}
+
+/// The control under a name of this process.
+fn load() -> Result<Loaded, Failure> {
+    let probe = native::find("probe").expect("cc/probe.c");
+    let name = format!("fw_probe_{:x}", std::process::id());
+    controls::load_as(&probe.default_parameters(), &name).map_err(Failure::work)
+}
+
+/// A socket under the control, and a trace of it.
+fn prepare(address: SocketAddr, control: &Loaded) -> Result<(TcpStream, Session), Failure> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let prepared = (|| -> io::Result<TcpStream> {
+        let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
+        sockopt::set_tcp_congestion(&socket, control.name())?;
+        sockopt::set_socket_send_buffer_size(&socket, BUFFER_BYTES)?;
+        // The trace needs the port before the connection is open.
+        let any = match address {
+            SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
+            SocketAddr::V6(_) => SocketAddr::from(([0; 16], 0)),
+        };
+        rustix::net::bind(&socket, &any)?;
+        Ok(TcpStream::from(socket))
+    })();
+    let stream = prepared.map_err(Failure::work)?;
+    let port = stream.local_addr().map_err(Failure::work)?.port();
+    let options = Options {
+        filter: Filter {
+            ports: vec![port],
+            programs: Vec::new(),
+            hosts: vec![address.ip().to_string().parse().map_err(Failure::work)?],
+            ..Filter::default()
+        },
+        every_ack: true,
+        control_state: true,
+        ring_bytes: RING_BYTES,
+    };
+    Ok((stream, Session::start(&options, None)?))
+}
+
+fn connect(stream: TcpStream, address: SocketAddr) -> io::Result<TcpStream> {
+    // Linux applies the send timeout to connect, too.
+    stream.set_write_timeout(Some(PATIENCE))?;
+    rustix::net::connect(&stream, &address).map_err(|error| match error {
+        rustix::io::Errno::INPROGRESS => io::Error::from(io::ErrorKind::TimedOut),
+        error => error.into(),
+    })?;
+    Ok(stream)
+}
+
+/// Writes zeros in another thread, until it is dropped.
+struct Writer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+struct Shared {
+    stream: TcpStream,
+    /// Bytes to write at once; 0: nothing yet.
+    chunk: AtomicU32,
+    written: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl Writer {
+    fn start(stream: TcpStream, most: u64) -> Result<Writer, Failure> {
+        // A silent path must not hold the command for longer than this.
+        stream
+            .set_write_timeout(Some(Duration::from_millis(200)))
+            .map_err(Failure::work)?;
+        let shared = Arc::new(Shared {
+            stream,
+            chunk: AtomicU32::new(0),
+            written: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+        });
+        let of_thread = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("measure".into())
+            .spawn(move || of_thread.write(most))
+            .map_err(Failure::work)?;
+        Ok(Writer {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Sets what is written at once by the size of packets and the pacing rate, bytes/s.
+    fn set_burst(&self, mss: u32, pacing_rate: u64) {
+        let bytes = (pacing_rate / BURSTS_PER_SECOND).min(LONGEST_BURST);
+        let packets = (bytes / u64::from(mss.max(1))).max(2);
+        let chunk = u32::try_from(packets).unwrap_or(2).saturating_mul(mss);
+        self.shared.chunk.store(chunk, Ordering::Relaxed);
+    }
+
+    /// Whether all was written, or nothing more can be.
+    fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Ends it, and tells why it could not write on.
+    fn end(&mut self) -> io::Result<()> {
+        self.shared.stopped.store(true, Ordering::Relaxed);
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            Some(Err(_)) => Err(io::Error::other("the writing thread panicked")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // What it could not write matters to nobody any more.
+        let _ = self.end();
+    }
+}
+
+impl Shared {
+    fn write(&self, most: u64) -> io::Result<()> {
+        let zeros = vec![0; 1 << 17];
+        let mut left = most;
+        while left > 0 && !self.stopped.load(Ordering::Relaxed) {
+            let chunk = self.chunk.load(Ordering::Relaxed) as usize;
+            if chunk == 0 {
+                thread::sleep(Duration::from_millis(1));
+                continue;
+            }
+            let length = chunk
+                .min(zeros.len())
+                .min(usize::try_from(left).unwrap_or(usize::MAX));
+            // With an end of record, the kernel joins it to nothing: the burst has this length.
+            let flags = SendFlags::EOR | SendFlags::NOSIGNAL;
+            match rustix::net::send(self.stream.as_fd(), &zeros[..length], flags) {
+                Ok(written) => {
+                    left -= written as u64;
+                    self.written.fetch_add(written as u64, Ordering::Relaxed);
+                }
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The connection as the trace shows it.
+struct Watch {
+    headers: u32,
+    estimator: Option<Estimator>,
+    number: u16,
+    trains: u32,
+    latest: Option<Sample>,
+    mss: u32,
+    /// Whether there is a new train.
+    is_new: bool,
+}
+
+impl Watch {
+    fn sample(&mut self, sample: &Sample, state: Option<&State>) {
+        self.latest = Some(*sample);
+        let established = 1;
+        if sample.state != established || sample.mss_cache == 0 {
+            return;
+        }
+        let payload = sample.mss_cache;
+        if self.mss != payload {
+            // Another size of packets is another capacity in packets.
+            self.mss = payload;
+            self.estimator = Some(Estimator::new(payload, self.headers));
+        }
+        let train = state.and_then(|state| latest(state, payload));
+        let (Some((number, train)), Some(estimator)) = (train, &mut self.estimator) else {
+            return;
+        };
+        if number != self.number {
+            self.number = number;
+            self.trains += 1;
+            self.is_new = true;
+            estimator.add(sample.head.time_ns as f64 / 1e9, sample.delivered, train);
+        }
+    }
+
+    fn has_acknowledged(&self, written: &AtomicU64) -> bool {
+        let acknowledged = self.latest.as_ref().map_or(0, |sample| sample.bytes_acked);
+        acknowledged >= written.load(Ordering::Relaxed)
+    }
+
+    fn measurement(&self, seconds: f64) -> Measurement {
+        let ms = |us: u32| (1..u32::MAX).contains(&us).then(|| f64::from(us) / 1e3);
+        let sample = self.latest.as_ref();
+        let estimate = self.estimator.as_ref().map(Estimator::estimate);
+        Measurement {
+            seconds,
+            bytes: sample.map_or(0, |sample| sample.bytes_acked),
+            trains: self.trains,
+            rtt_ms: sample.and_then(|sample| ms(sample.srtt_us >> 3)),
+            min_rtt_ms: sample.and_then(|sample| ms(sample.min_rtt_us)),
+            estimate: estimate.unwrap_or(Err(Unknown::TooFew)),
+        }
+    }
+}
+
+fn watch(
+    session: &mut Session,
+    writer: &Writer,
+    address: &SocketAddr,
+    limits: &Limits,
+    show: &mut impl FnMut(&Measurement) -> Result<(), Failure>,
+) -> Result<Measurement, Failure> {
+    let began = Instant::now();
+    let mut watch = Watch {
+        headers: match address.ip().to_canonical().is_ipv4() {
+            true => HEADERS_V4,
+            false => HEADERS_V6,
+        },
+        estimator: None,
+        number: 0,
+        trains: 0,
+        latest: None,
+        mss: 0,
+        is_new: false,
+    };
+    let mut estimates = Vec::new();
+    let mut ended = None;
+    while began.elapsed() < limits.duration && !interrupt::asked() {
+        session.step(|event| {
+            if let Event::Sample(sample, state) = event {
+                watch.sample(sample, *state);
+                if watch.mss > 0 {
+                    writer.set_burst(watch.mss, sample.pacing_rate);
+                }
+            }
+        })?;
+        if std::mem::take(&mut watch.is_new) {
+            let measurement = watch.measurement(began.elapsed().as_secs_f64());
+            show(&measurement)?;
+            estimates.extend(measurement.estimate);
+        }
+        if writer.has_ended() {
+            // What is on its way still counts.
+            let ended = *ended.get_or_insert_with(Instant::now);
+            if watch.has_acknowledged(&writer.shared.written) || ended.elapsed() > LAST_ACKS {
+                break;
+            }
+        }
+    }
+    let mut result = watch.measurement(began.elapsed().as_secs_f64());
+    if let Some(median) = median(&estimates) {
+        result.estimate = Ok(median);
+    }
+    Ok(result)
+}
+
+/// The median of each value of the estimates.
+fn median(estimates: &[Estimate]) -> Option<Estimate> {
+    let (first, last) = (estimates.first()?, estimates.last()?);
+    let middle = |of: &dyn Fn(&Estimate) -> f64| {
+        let mut values: Vec<f64> = estimates.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let figure = |of: &dyn Fn(&Estimate) -> Figure| Figure {
+        value: middle(&|estimate| of(estimate).value),
+        low: middle(&|estimate| of(estimate).low),
+        high: middle(&|estimate| of(estimate).high),
+    };
+    Some(Estimate {
+        capacity: figure(&|estimate| estimate.capacity),
+        available: figure(&|estimate| estimate.available),
+        from_s: first.from_s,
+        to_s: last.to_s,
+    })
+}
