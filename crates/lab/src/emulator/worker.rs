@@ -14,6 +14,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
+use fairwind_path::ecn::Ecn;
 use fairwind_path::pipe::{Arrival, Offer, PipeStatistics};
 use fairwind_path::units::Time;
 
@@ -22,6 +23,7 @@ use super::arena::{Arena, PacketId};
 use super::capture::Recorder;
 use super::classifier::{Classifier, Tag, datagram_payload};
 use super::delivery::Delivery;
+use super::ip;
 use super::lateness::Lateness;
 use super::milestones::Milestones;
 use super::pause::{Outlook, Pauses};
@@ -246,11 +248,12 @@ impl Worker {
     }
 
     fn enter(&mut self, transit: usize, id: PacketId, now: Time) {
-        let size = (self.arena.packet(id).len() - vnet::LEN) as u32;
-        let class = self.transits[transit].class(self.arena.tag(id));
+        let packet = &self.arena.packet(id)[vnet::LEN..];
         let offer = Offer {
-            class,
-            ..Offer::of(size)
+            size: packet.len() as u32,
+            class: self.transits[transit].class(self.arena.tag(id)),
+            ecn: ip::codepoint(packet),
+            flow: ip::flow(packet),
         };
         let outcome = self.transits[transit].pipe.arrive(now, offer, id);
         self.settle(transit, id, now, outcome);
@@ -259,6 +262,9 @@ impl Worker {
 
     /// Carries out what a pipe decided at `now` about a packet.
     fn settle(&mut self, transit: usize, id: PacketId, now: Time, outcome: Arrival) {
+        if let Arrival::Leaves(_, Ecn::Ce) | Arrival::Duplicated(.., Ecn::Ce) = outcome {
+            ip::mark(&mut self.arena.slot(id)[vnet::LEN..]);
+        }
         let departures = &mut self.transits[transit].departures;
         match outcome {
             Arrival::Leaves(time, _) if time < Time::MAX => departures.push(time, id),
