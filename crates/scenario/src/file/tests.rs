@@ -193,6 +193,7 @@ fn the_agreed_shape_is_read() {
             max_p: 0.1,
             gentle: false,
             mean_packet: Bytes(500),
+            ecn: false,
         })
     );
     assert_eq!(bottleneck.forward.loss, LossConfig::Bernoulli(0.005));
