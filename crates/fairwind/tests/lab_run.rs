@@ -192,7 +192,7 @@ fn marks_take_the_place_of_losses_in_both_engines() {
         // Marks are echoed for a round trip; the last ones may have been under way.
         let signals = number(&flow["ecn_signals"]);
         assert!(signals >= marks / 2.0, "{engine}: {signals} of {marks}");
-        let without = run(&format!("{engine}-without"), &["--set", "one.ecn=false"]);
+        let without = run(&format!("{engine}-without"), &["--set", "flow.one.ecn=false"]);
         let (link, flow) = (&without["links"][0], &without["flows"][0]);
         assert!(number(&link["drops"]) > 0.0, "{engine}");
         assert_eq!(number(&link["marks"]), 0.0, "{engine}");
