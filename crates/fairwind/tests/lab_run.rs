@@ -168,6 +168,43 @@ fn a_host_between_links_forwards_in_both_engines() {
 }
 
 #[test]
+fn marks_take_the_place_of_losses_in_both_engines() {
+    let link = "[[link]]\nname = \"bottleneck\"\nbetween = [\"a\", \"b\"]\n\
+                bandwidth = \"10Mbit/s\"\ndelay = \"10ms\"\nqueue = \"1000pkt\"\n\
+                aqm = { kind = \"red\", min_th = 5, max_th = 200, w_q = 0.02, ecn = true }\n";
+    let reno = flow("one", "congestion_control = \"reno\"\necn = true");
+    let Some(bench) = Bench::new(&format!("duration = \"3s\"\n{link}{reno}")) else {
+        return;
+    };
+    for engine in ["sim", "lab"] {
+        let run = |out: &str, more: &[&str]| {
+            let output = bench.engine(engine, &["--out", out]).args(more).output();
+            let output = output.unwrap();
+            assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+            bench.read(&format!("{out}/result.json"))
+        };
+        let with = run(&format!("{engine}-with"), &[]);
+        let (link, flow) = (&with["links"][0], &with["flows"][0]);
+        assert_eq!(number(&link["drops"]), 0.0, "{engine}");
+        assert_eq!(number(&flow["retransmits"]), 0.0, "{engine}");
+        let marks = number(&link["marks"]);
+        assert!(marks > 0.0, "{engine}");
+        // Marks are echoed for a round trip; the last ones may have been under way.
+        let signals = number(&flow["ecn_signals"]);
+        assert!(signals >= marks / 2.0, "{engine}: {signals} of {marks}");
+        let without = run(
+            &format!("{engine}-without"),
+            &["--set", "flow.one.ecn=false"],
+        );
+        let (link, flow) = (&without["links"][0], &without["flows"][0]);
+        assert!(number(&link["drops"]) > 0.0, "{engine}");
+        assert_eq!(number(&link["marks"]), 0.0, "{engine}");
+        assert!(number(&flow["retransmits"]) > 0.0, "{engine}");
+        assert_eq!(flow["ecn_signals"], Value::Null, "{engine}");
+    }
+}
+
+#[test]
 fn weights_divide_the_link() {
     let text = "duration = \"4s\"\nwarmup = \"1s\"\n\
                 [[link]]\nname = \"bottleneck\"\nbetween = [\"a\", \"b\"]\n\

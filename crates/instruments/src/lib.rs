@@ -99,7 +99,7 @@ instruments! {
     timeouts: u64, "Timeouts", "", Some("tcpEStatsPerfTimeouts"),
         "retransmission timeouts";
     cong_signals: u64, "CongSignals", "", Some("tcpEStatsPerfCongSignals"),
-        "reductions of the window by loss, timeout or, in the kernel, ECN";
+        "reductions of the window by loss, timeout or ECN";
     cur_receive_buffer: u64, "CurReceiveBuffer", "bytes", None,
         "receive buffer, as `SO_RCVBUF` gives it";
     snd_lim_time_rwin_us: u64, "SndLimTimeRwin", "us", Some("tcpEStatsPerfSndLimTimeRwin"),
@@ -114,6 +114,8 @@ instruments! {
         "latest rate of delivery, as `tcpi_delivery_rate`; 0: not known";
     congestion_state: CongestionState, "CongestionState", "", None,
         "as `tcpi_ca_state`: 0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss";
+    ecn_signals: u64, "ECNsignals", "packets", Some("tcpEStatsPathECNsignals"),
+        "delivered with congestion reported by ECN";
     bytes_received: u64, "BytesReceived", "bytes", None,
         "payload delivered in order to the receiving application";
 }

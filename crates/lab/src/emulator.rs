@@ -22,6 +22,7 @@ mod classifier;
 mod cpu_latency;
 mod delivery;
 mod departures;
+mod ip;
 mod lateness;
 mod merge;
 mod milestones;

@@ -87,6 +87,7 @@ fn open(exchange: &Exchange, parameters: &Parameters) -> Sender {
         tcp_rmem: [4096, 131_072, BUFFER],
         tcp_wmem: [4096, BUFFER, BUFFER],
         pacing: false,
+        ecn: false,
     };
     let mut out = Vec::new();
     let opened = time(exchange.opened_us);

@@ -131,6 +131,9 @@ pub struct FlowResult {
     pub retransmits: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// Segments delivered while the receiver echoed a mark; `None` for flows without ECN.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ecn_signals: Option<u64>,
     /// Smallest round-trip time measured, milliseconds.
     #[serde(with = "round::option")]
     pub rtt_min_ms: Option<f64>,

@@ -36,6 +36,8 @@ pub struct FlowOutcome {
     pub retransmits: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// Segments delivered while the receiver echoed a mark (ECN).
+    pub ecn_signals: u64,
     /// Smallest round-trip time of the whole run, warm-up included, if any was measured.
     pub rtt_min: Option<Duration>,
     /// Mean of the round-trip times measured after the warm-up.

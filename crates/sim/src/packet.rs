@@ -56,6 +56,10 @@ pub struct Packet {
     pub push: bool,
     /// The codepoint in its IP header.
     pub ecn: Ecn,
+    /// The ECE bit: a mark is echoed, or a handshake is about ECN (RFC 3168).
+    pub ece: bool,
+    /// The CWR bit: the window has been reduced, or a SYN asks for ECN.
+    pub cwr: bool,
 }
 
 impl Packet {
@@ -76,6 +80,8 @@ impl Packet {
             kind,
             push: false,
             ecn: Ecn::NotEct,
+            ece: false,
+            cwr: false,
         }
     }
 

@@ -82,6 +82,8 @@ pub struct TcpConfig {
     pub tcp_wmem: [u64; 3],
     /// Pace by `sk_pacing_rate` even if the congestion control does not ask for it, as the `fq` qdisc does.
     pub pacing: bool,
+    /// Ask for explicit congestion notification (RFC 3168; `net.ipv4.tcp_ecn`).
+    pub ecn: bool,
 }
 
 impl TcpConfig {

@@ -55,6 +55,7 @@ fn dumbbell(applications: &[Application], seconds: u64) -> Scenario {
                 tcp_rmem: [4096, 131_072, 6_291_456],
                 tcp_wmem: [4096, 16_384, 4_194_304],
                 pacing: false,
+                ecn: false,
             },
             forward: vec![hop(access), hop(BOTTLENECK)],
             backward: vec![hop(access + 1), hop(RETURN)],

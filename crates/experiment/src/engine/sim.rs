@@ -139,6 +139,7 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfi
             tcp_rmem: file.tcp_rmem,
             tcp_wmem: file.tcp_wmem,
             pacing: flow.pacing,
+            ecn: flow.ecn,
         },
         forward: hops(&route.forward, false),
         backward: hops(&route.backward, true),

@@ -85,6 +85,7 @@ pub(super) fn flow_result(copy: &FlowCopy<'_>, outcome: &FlowOutcome) -> FlowRes
         completion_s: outcome.completion.map(|d| d.as_secs_f64()),
         retransmits: outcome.retransmits,
         timeouts: outcome.timeouts,
+        ecn_signals: (uses_tcp && flow.ecn).then_some(outcome.ecn_signals),
         rtt_min_ms: outcome.rtt_min.map(|d| d.as_secs_f64() * 1e3),
         rtt_mean_ms: outcome.rtt_mean.map(|d| d.as_secs_f64() * 1e3),
         application: flow.application.kind().to_owned(),

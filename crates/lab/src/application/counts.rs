@@ -10,6 +10,8 @@ pub(super) struct Counts {
     pub retransmits: u64,
     /// `tcpi_total_rto`, since Linux 6.7.
     pub timeouts: u64,
+    /// `tcpi_delivered_ce`.
+    pub ecn_signals: u64,
     /// `tcpi_data_segs_out`, retransmissions included.
     pub packets: u64,
     /// `tcpi_bytes_received`.
@@ -23,6 +25,7 @@ impl Counts {
     pub(super) fn add_since(&mut self, now: Counts, before: Counts) {
         self.retransmits += now.retransmits.saturating_sub(before.retransmits);
         self.timeouts += now.timeouts.saturating_sub(before.timeouts);
+        self.ecn_signals += now.ecn_signals.saturating_sub(before.ecn_signals);
         self.packets += now.packets.saturating_sub(before.packets);
         self.bytes_received += now.bytes_received.saturating_sub(before.bytes_received);
         self.rtt_min = match (self.rtt_min, now.rtt_min) {
@@ -45,6 +48,7 @@ impl From<TcpInfo> for Counts {
         Counts {
             retransmits: info.tcpi_total_retrans.into(),
             timeouts: info.tcpi_total_rto.into(),
+            ecn_signals: info.tcpi_delivered_ce.into(),
             packets: info.tcpi_data_segs_out.into(),
             bytes_received: info.tcpi_bytes_received,
             rtt_min: info

@@ -26,6 +26,8 @@ pub struct FlowOutcome {
     pub retransmits: u64,
     /// Retransmission timeouts; 0 where the kernel does not count them (before Linux 6.7).
     pub timeouts: u64,
+    /// Segments delivered while the receiver echoed a mark (ECN).
+    pub ecn_signals: u64,
     /// Smallest round-trip time, if any was measured.
     pub rtt_min: Option<Duration>,
     /// Datagrams or data segments sent.
@@ -50,6 +52,7 @@ impl FlowOutcome {
     pub(super) fn set_sent(&mut self, counts: Counts, switched: Vec<(Duration, String)>) {
         self.retransmits = counts.retransmits;
         self.timeouts = counts.timeouts;
+        self.ecn_signals = counts.ecn_signals;
         self.packets_sent = counts.packets;
         self.rtt_min = counts.rtt_min;
         self.switched = switched;

@@ -227,8 +227,6 @@ fn has_payload(packet: &[u8], head: usize) -> bool {
     packet.len() > head + usize::from(tcp) * 4
 }
 
-/// Hashes with FNV-1a, so that similar keys spread over the table.
-#[inline]
 /// A hash of addresses, protocol and ports of an IPv4 packet of at least 20 bytes; of a fragment, without ports.
 pub(super) fn flow(packet: &[u8]) -> u32 {
     let head = usize::from(packet[0] & 15) * 4;
@@ -242,6 +240,8 @@ pub(super) fn flow(packet: &[u8]) -> u32 {
     spread(&key) as u32
 }
 
+/// Hashes with FNV-1a, so that similar keys spread over the table.
+#[inline]
 fn spread(bytes: &[u8]) -> usize {
     let mut hash = 0x811c_9dc5_u32;
     for &byte in bytes {

@@ -14,6 +14,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
+use fairwind_path::ecn::Ecn;
 use fairwind_path::pipe::{Arrival, Offer, PipeStatistics};
 use fairwind_path::units::Time;
 
@@ -22,6 +23,7 @@ use super::arena::{Arena, PacketId};
 use super::capture::Recorder;
 use super::classifier::{self, Classifier, Tag, datagram_payload};
 use super::delivery::Delivery;
+use super::ip;
 use super::lateness::Lateness;
 use super::milestones::Milestones;
 use super::pause::{Outlook, Pauses};
@@ -257,6 +259,7 @@ impl Worker {
         let offer = Offer {
             class,
             flow,
+            ecn: ip::codepoint(packet),
             ..Offer::of(size)
         };
         let outcome = entered.pipe.arrive(now, offer, id);
@@ -266,6 +269,9 @@ impl Worker {
 
     /// Carries out what a pipe decided at `now` about a packet.
     fn settle(&mut self, transit: usize, id: PacketId, now: Time, outcome: Arrival) {
+        if let Arrival::Leaves(_, Ecn::Ce) | Arrival::Duplicated(.., Ecn::Ce) = outcome {
+            ip::mark(&mut self.arena.slot(id)[vnet::LEN..]);
+        }
         let departures = &mut self.transits[transit].departures;
         match outcome {
             Arrival::Leaves(time, _) if time < Time::MAX => departures.push(time, id),

@@ -73,6 +73,10 @@ pub struct Flow {
     /// for it, as with the `fq` queueing discipline.
     #[schemars(with = "Option<bool>", extend("default" = false))]
     pub pacing: bool,
+    /// Whether its connections ask for explicit congestion notification (RFC 3168), so that an AQM with
+    /// `ecn` marks their packets.
+    #[schemars(with = "Option<bool>", extend("default" = false))]
+    pub ecn: bool,
 }
 
 /// Range of a segment's payload in bytes: the kernel's minimum, and what fits into an IP packet.
@@ -117,6 +121,7 @@ impl Flow {
             stack,
             mss: fields.get_or("mss", mss, segment_payload()),
             pacing: fields.or_default("pacing", decode::boolean),
+            ecn: fields.or_default("ecn", decode::boolean),
         };
         flow.application.refuse_others(&mut fields);
         if fields.is_complete() && flow.from.value == flow.to.value {

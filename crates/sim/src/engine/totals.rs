@@ -34,6 +34,7 @@ impl Totals {
         let counts = sender.statistics();
         let rtt = sender.rtt();
         self.outcome.retransmits += counts.retransmits - before.retransmits;
+        self.outcome.ecn_signals += counts.ecn_signals - before.ecn_signals;
         self.outcome.timeouts += counts.timeouts - before.timeouts;
         self.outcome.packets_sent += counts.segments_sent - before.segments_sent;
         self.rtt_sum_us += rtt.sum_us();
@@ -48,6 +49,7 @@ impl Totals {
         self.rtt_samples = 0;
         self.outcome.retransmits = 0;
         self.outcome.timeouts = 0;
+        self.outcome.ecn_signals = 0;
         self.outcome.packets_sent = 0;
         self.outcome.object_times.clear();
     }

@@ -13,7 +13,7 @@ const ATO_MIN: Duration = Duration::from_millis(40);
 /// `TCP_DELACK_MAX`.
 const DELACK_MAX: Duration = Duration::from_millis(200);
 /// `TCP_MAX_QUICKACKS`.
-const MAX_QUICK_ACKS: u32 = 16;
+pub(super) const MAX_QUICK_ACKS: u32 = 16;
 /// `tcp_comp_sack_nr`.
 const MAX_COMPRESSED: u32 = 44;
 
@@ -98,7 +98,7 @@ impl AckPolicy {
         self.jiffies.advance(clock_ns(now));
         let now = self.jiffies.now();
         if self.ato == 0 {
-            self.raise_quick_acks(window, mss);
+            self.raise_quick_acks(window, mss, MAX_QUICK_ACKS);
             self.ato = self.ato_min;
         } else {
             let gap = now - self.last_received;
@@ -109,16 +109,16 @@ impl AckPolicy {
                 self.ato = (self.ato / 2 + gap).min(self.rto);
             } else if gap > self.rto {
                 // After such a gap the sender may restart in slow start: do not slow it down.
-                self.raise_quick_acks(window, mss);
+                self.raise_quick_acks(window, mss, MAX_QUICK_ACKS);
             }
         }
         self.last_received = now;
     }
 
-    /// Acknowledges the next segments one by one after a sign of trouble
+    /// Acknowledges the next segments one by one, at most `most` of them, after a sign of trouble
     /// (`tcp_enter_quickack_mode`).
-    pub(super) fn enter_quick_ack_mode(&mut self, window: u64, mss: u32) {
-        self.raise_quick_acks(window, mss);
+    pub(super) fn enter_quick_ack_mode(&mut self, window: u64, mss: u32, most: u32) {
+        self.raise_quick_acks(window, mss, most);
         self.ato = self.ato_min;
     }
 
@@ -130,10 +130,10 @@ impl AckPolicy {
     }
 
     /// `tcp_incr_quickack`.
-    fn raise_quick_acks(&mut self, window: u64, mss: u32) {
+    fn raise_quick_acks(&mut self, window: u64, mss: u32, most: u32) {
         let quick = match window / (2 * u64::from(mss)) {
             0 => 2,
-            quick => quick.min(u64::from(MAX_QUICK_ACKS)) as u32,
+            quick => quick.min(u64::from(most)) as u32,
         };
         self.quick = self.quick.max(quick);
     }

@@ -5,7 +5,7 @@
 //! (`net/ipv4/tcp_input.c`, `tcp_output.c`, `tcp_recovery.c`, `tcp_rate.c`, `tcp_timer.c`); the
 //! head of each file lists its deviations. `Stack::Classic2005` follows Linux 2.4.
 //!
-//! Not modelled: FIN, ECN, urgent data, window probes (the application reads at once), path MTU
+//! Not modelled: FIN, Accurate ECN, urgent data, window probes (the application reads at once), path MTU
 //! discovery, TCP small queues (the path takes each packet at once, as a TUN device does), TSO
 //! (every segment is a packet), PAWS (no segment is old enough), and Linux 2.4's retransmission of
 //! segments not known to be lost when nothing new may be sent.
@@ -16,6 +16,7 @@ use crate::packet::{Packet, SackBlocks};
 
 mod ack_policy;
 mod constants;
+mod ecn;
 mod jiffies;
 mod receive_window;
 mod receiver;

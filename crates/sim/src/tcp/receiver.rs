@@ -14,10 +14,12 @@
 
 use std::ops::Range;
 
+use fairwind_path::ecn::Ecn;
 use fairwind_path::units::{Duration, Time};
 
-use super::ack_policy::AckPolicy;
+use super::ack_policy::{AckPolicy, MAX_QUICK_ACKS};
 use super::constants::MSS_DEFAULT;
+use super::ecn::{QUICK_ACKS, ReceiverEcn};
 use super::jiffies::Jiffies;
 use super::receive_window::ReceiveWindow;
 use super::{Reply, milliseconds};
@@ -50,6 +52,7 @@ pub(crate) struct Receiver {
     rcv_wup: u64,
     policy: AckPolicy,
     window: ReceiveWindow,
+    ecn: ReceiverEcn,
 }
 
 impl Receiver {
@@ -74,6 +77,7 @@ impl Receiver {
             rcv_wup: 0,
             policy: AckPolicy::new(jiffies),
             window: ReceiveWindow::new(config),
+            ecn: ReceiverEcn::default(),
         }
     }
 
@@ -107,6 +111,9 @@ impl Receiver {
             ts_val: milliseconds(now),
             ts_ecr: self.ts_recent,
             hop: 0,
+            ece: self.ecn.agrees(syn),
+            cwr: false,
+            ecn: Ecn::NotEct,
             ..*syn
         };
         Reply {
@@ -135,30 +142,40 @@ impl Receiver {
         self.window
             .measure_rtt(now, packet.ts_ecr, packet.len >= self.largest);
 
+        let window_reduced = self.ecn.accepts_cwr(packet);
         if packet.seq == self.rcv_nxt && self.out_of_order.is_empty() {
             self.rcv_nxt = packet.end();
-            self.on_in_order(now);
+            self.on_in_order(now, packet.ecn);
             // A segment that is not full, or has PSH, ends what the sender had to send, and the
             // application has read it (`tcp_measure_rcv_mss`, `tcp_cleanup_rbuf`).
             let ends = packet.len < self.largest || packet.push && self.stack.heeds_push();
-            let now_due = ends || self.has_more_than_a_segment_pending();
+            let now_due = ends || window_reduced || self.has_more_than_a_segment_pending();
             return self
                 .policy
                 .ack_now(now, now_due)
                 .then(|| self.acknowledge(now, packet));
         }
         self.unread = 0;
-        self.receive_slow(now, packet)
+        self.receive_slow(now, packet, window_reduced)
     }
 
     /// Handles the arrival of data in order (`tcp_event_data_recv`).
     #[inline]
-    fn on_in_order(&mut self, now: Time) {
+    fn on_in_order(&mut self, now: Time, codepoint: Ecn) {
         self.policy
             .on_data(now, self.window.offered(), self.largest);
+        self.note_codepoint(codepoint);
         self.grow_window();
         let held_span = self.held_span();
         self.window.on_in_order(now, self.rcv_nxt, held_span);
+    }
+
+    #[inline]
+    fn note_codepoint(&mut self, codepoint: Ecn) {
+        if self.ecn.on_data(codepoint) {
+            self.policy
+                .enter_quick_ack_mode(self.window.offered(), self.largest, QUICK_ACKS);
+        }
     }
 
     /// Bytes from the end of the data in order to the end of all data.
@@ -187,12 +204,12 @@ impl Receiver {
             .then(|| self.acknowledge(now, template))
     }
 
-    fn receive_slow(&mut self, now: Time, packet: &Packet) -> Option<Reply> {
+    fn receive_slow(&mut self, now: Time, packet: &Packet, window_reduced: bool) -> Option<Reply> {
         if packet.end() <= self.rcv_nxt {
             return Some(self.refuse_duplicate(now, packet));
         }
         if packet.seq > self.rcv_nxt {
-            return self.receive_out_of_order(now, packet);
+            return self.receive_out_of_order(now, packet, window_reduced);
         }
         let had_holes = !self.out_of_order.is_empty();
         let before = self.rcv_nxt;
@@ -201,10 +218,12 @@ impl Receiver {
         if self.stack.withholds_unread_space() {
             self.unread = self.rcv_nxt - before;
         }
-        self.on_in_order(now);
+        self.on_in_order(now, packet.ecn);
         let all_filled = had_holes && self.out_of_order.is_empty();
-        let due_now =
-            all_filled || self.has_more_than_a_segment_pending() || self.policy.in_quick_ack_mode();
+        let due_now = all_filled
+            || window_reduced
+            || self.has_more_than_a_segment_pending()
+            || self.policy.in_quick_ack_mode();
         // RFC 5681, section 4.2: an immediate ACK when a segment fills in a gap.
         if due_now || !self.stack.compresses_acks() {
             return Some(self.acknowledge(now, packet));
@@ -212,7 +231,13 @@ impl Receiver {
         self.compressed_or_now(now, packet)
     }
 
-    fn receive_out_of_order(&mut self, now: Time, packet: &Packet) -> Option<Reply> {
+    fn receive_out_of_order(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        window_reduced: bool,
+    ) -> Option<Reply> {
+        self.note_codepoint(packet.ecn);
         if self.contains(packet.seq, packet.end()) {
             self.duplicate = Some((packet.seq, packet.end()));
         } else {
@@ -224,7 +249,7 @@ impl Receiver {
         // A range held back must not lose its place among the blocks (`tcp_sack_new_ofo_skb`).
         let crowded = self.place_of(&merged) >= BLOCKS_EXPECTED && self.policy.is_compressing();
         self.remember(merged);
-        if crowded || !self.stack.compresses_acks() {
+        if crowded || window_reduced || !self.stack.compresses_acks() {
             return Some(self.acknowledge(now, packet));
         }
         self.compressed_or_now(now, packet)
@@ -246,7 +271,7 @@ impl Receiver {
     fn refuse_duplicate(&mut self, now: Time, packet: &Packet) -> Reply {
         self.duplicate = Some((packet.seq, packet.end()));
         self.policy
-            .enter_quick_ack_mode(self.window.offered(), self.largest);
+            .enter_quick_ack_mode(self.window.offered(), self.largest, MAX_QUICK_ACKS);
         self.acknowledge(now, packet)
     }
 
@@ -273,6 +298,9 @@ impl Receiver {
             ts_val: milliseconds(now),
             ts_ecr: self.ts_recent,
             hop: 0,
+            ece: self.ecn.echoes(),
+            cwr: false,
+            ecn: Ecn::NotEct,
             ..*template
         };
         Reply { packet, sack }

@@ -24,6 +24,7 @@ use fairwind_path::units::Time;
 
 use crate::packet::{Kind, Packet, SackBlocks};
 use crate::scenario::{Stack, TcpConfig};
+use crate::tcp::ecn::SenderEcn;
 
 mod clock;
 mod counters;
@@ -84,6 +85,7 @@ pub struct Sender {
     window: CongestionWindow,
     rtt: RttEstimator,
     rate: DeliveryRate,
+    ecn: SenderEcn,
     counters: Counters,
     /// The blocks of the latest selective acknowledgement, sorted (`recv_sack_cache`).
     sack_cache: SackBlocks,
@@ -122,6 +124,7 @@ impl Sender {
             window,
             rtt: RttEstimator::new(stack.rto_initial()),
             rate: DeliveryRate::default(),
+            ecn: SenderEcn::new(config.ecn),
             counters: Counters::default(),
             sack_cache: SackBlocks::default(),
         }
@@ -140,7 +143,10 @@ impl Sender {
 
     /// The counts so far.
     pub(crate) fn statistics(&self) -> Statistics {
-        self.counters.statistics()
+        Statistics {
+            ecn_signals: self.tp.delivered_ce.into(),
+            ..self.counters.statistics()
+        }
     }
 
     /// The round-trip time estimator.

@@ -9,6 +9,7 @@
 mod classic;
 mod cwnd_validation;
 mod delayed_ack;
+mod ecn;
 mod frto;
 mod handshake;
 mod instruments;

@@ -57,6 +57,8 @@ pub(crate) struct FlowTotals {
     pub retransmits: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// Packets delivered with congestion reported by ECN.
+    pub ecn_signals: u64,
     /// An impossible slow-start threshold, if one was seen.
     pub impossible_ssthresh: Option<u32>,
     connections: u32,
@@ -98,6 +100,7 @@ struct Socket {
     delivered: u32,
     retransmits: u32,
     timeouts: u32,
+    ecn_signals: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +191,7 @@ impl Connections {
             delivered: 0,
             retransmits: 0,
             timeouts: 0,
+            ecn_signals: 0,
         };
         self.sockets.insert(identity.head.id, socket);
     }
@@ -278,10 +282,12 @@ impl FlowTotals {
         let delivered = since(sample.delivered, &mut socket.delivered);
         let retransmits = since(sample.total_retrans, &mut socket.retransmits);
         let timeouts = since(sample.total_rto, &mut socket.timeouts);
+        let ecn_signals = since(sample.delivered_ce, &mut socket.ecn_signals);
         if !counts {
             return;
         }
         self.retransmits += retransmits;
+        self.ecn_signals += ecn_signals;
         // Linux before 6.7 does not count them.
         if sample.total_rto != u32::MAX {
             self.timeouts += timeouts;
@@ -381,6 +387,7 @@ mod tests {
             delivered: 0,
             retransmits: 0,
             timeouts: 0,
+            ecn_signals: 0,
         };
         let mut add = |delivered, sample_rtt_us, counts| {
             let sample = Sample {
@@ -430,6 +437,7 @@ mod tests {
                     delivered: 0,
                     retransmits: 0,
                     timeouts: 0,
+                    ecn_signals: 0,
                 },
             );
             let sample = Sample {

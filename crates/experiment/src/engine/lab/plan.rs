@@ -47,6 +47,8 @@ pub(crate) struct PlannedHost {
     mtu: u32,
     /// The TCP stack that it imitates.
     pub stack: Stack,
+    /// Which of its connections have ECN.
+    pub ecn: stack::Ecn,
     /// Position in the topology.
     node: usize,
 }
@@ -78,8 +80,8 @@ impl Plan {
     /// The plan of an experiment.
     ///
     /// # Errors
-    /// Fails if there are too many hosts, addresses or ports, a packet is too large, or one host's
-    /// flows have different stacks.
+    /// Fails if there are too many hosts, addresses or ports, a packet is too large, one host's flows
+    /// have different stacks, or a host sends flows with ECN and without.
     pub(crate) fn of(experiment: &Experiment) -> Result<Plan, EngineError> {
         let mut hosts = hosts(experiment)?;
         let at = |name: &str| {
@@ -167,7 +169,7 @@ impl Plan {
             tcp_rmem: stack::tcp_rmem(host.stack, file.tcp_rmem),
             tcp_wmem: file.tcp_wmem,
             initial_window: stack::initial_window(host.stack),
-            sysctls: stack::sysctls(host.stack),
+            sysctls: stack::sysctls(host.stack, host.ecn),
             ..HostConfig::new(host.address)
         }
     }
@@ -277,6 +279,7 @@ fn hosts(experiment: &Experiment) -> Result<Vec<PlannedHost>, EngineError> {
             address: next_address(&mut hosts.len())?,
             mtu: USUAL_MTU,
             stack,
+            ecn: ecn_of(name, &of_host)?,
             node,
         });
     }
@@ -301,6 +304,28 @@ fn stack_of(name: &str, flows: &[&file::Flow]) -> Result<Option<Stack>, EngineEr
             ),
             "give these flows hosts of their own, or the same stack",
         )),
+    }
+}
+
+/// Which connections of a host have ECN. The flows that it sends must agree.
+fn ecn_of(name: &str, flows: &[&file::Flow]) -> Result<stack::Ecn, EngineError> {
+    let over_tcp = flows.iter().filter(|flow| flow.application.uses_tcp());
+    let (sent, received): (Vec<&file::Flow>, Vec<_>) =
+        over_tcp.partition(|flow| flow.from.value == name);
+    let with = sent.iter().find(|flow| flow.ecn);
+    let without = sent.iter().find(|flow| !flow.ecn);
+    match (with, without) {
+        (Some(with), Some(without)) => Err(EngineError::unable(
+            format!(
+                "host `{name}` sends flows with ECN and without, `{}` and `{}`; in the lab ECN is \
+                 the host's",
+                with.name.value, without.name.value
+            ),
+            "give these flows hosts of their own, or the same `ecn`",
+        )),
+        (Some(_), None) => Ok(stack::Ecn::Asks),
+        (None, _) if received.iter().any(|flow| flow.ecn) => Ok(stack::Ecn::IfAsked),
+        (None, _) => Ok(stack::Ecn::Never),
     }
 }
 

@@ -22,22 +22,38 @@ const CLASSIC_2005: &[(&str, &str)] = &[
     // Packets are sent one by one, not in pairs or more.
     ("net.ipv4.tcp_min_tso_segs", "1"),
     ("net.ipv4.tcp_tso_rtt_log", "0"),
-    ("net.ipv4.tcp_ecn", "0"),
 ];
 
 /// `tcp_rmem[2]` of Linux 2.4 was 174,760 bytes, of which three quarters were window. The present
 /// kernel begins with one half.
 const RECEIVE_BUFFER_2005: u64 = 2 * 131_070;
 
+/// Which connections of a host have explicit congestion notification (RFC 3168).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ecn {
+    /// None.
+    Never,
+    /// Those in which the other host asks for it.
+    IfAsked,
+    /// It asks for it itself.
+    Asks,
+}
+
 /// The sysctls of a host with this stack.
-pub(crate) fn sysctls(stack: Stack) -> Vec<(String, String)> {
-    match stack {
-        Stack::Linux => Vec::new(),
-        Stack::Classic2005 => CLASSIC_2005
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect(),
-    }
+pub(crate) fn sysctls(stack: Stack, ecn: Ecn) -> Vec<(String, String)> {
+    let of_stack = match stack {
+        Stack::Linux => &[],
+        Stack::Classic2005 => CLASSIC_2005,
+    };
+    let tcp_ecn = match ecn {
+        Ecn::Never => "0",
+        Ecn::IfAsked => "2",
+        Ecn::Asks => "1",
+    };
+    let mut sysctls = of_stack.to_vec();
+    sysctls.push(("net.ipv4.tcp_ecn", tcp_ecn));
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    sysctls.into_iter().map(owned).collect()
 }
 
 /// `tcp_rmem` of a host with this stack, in an experiment with these values.

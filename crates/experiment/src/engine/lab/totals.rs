@@ -83,10 +83,10 @@ fn flow_result(
     // Nothing else counts the datagrams of programs.
     let datagram_bytes = if programs { counts.datagram_bytes } else { 0 };
     // Only the tracer sees the sockets of programs.
-    let (retransmits, timeouts) = if programs {
-        (gauge.retransmits, gauge.timeouts)
+    let (retransmits, timeouts, ecn_signals) = if programs {
+        (gauge.retransmits, gauge.timeouts, gauge.ecn_signals)
     } else {
-        (outcome.retransmits, outcome.timeouts)
+        (outcome.retransmits, outcome.timeouts, outcome.ecn_signals)
     };
     let outcome = FlowOutcome {
         bytes: outcome.bytes + datagram_bytes,
@@ -98,6 +98,7 @@ fn flow_result(
         completion: outcome.completion,
         retransmits,
         timeouts,
+        ecn_signals,
         rtt_min: outcome.rtt_min.or(gauge.rtt_min_us.map(micros)),
         rtt_mean: gauge
             .rtt_mean_us()

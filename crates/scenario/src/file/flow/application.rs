@@ -117,7 +117,14 @@ impl Application {
 }
 
 /// Fields of a flow that belong to its connections.
-const OF_CONNECTIONS: [&str; 5] = ["switch", "receive_buffer", "send_buffer", "mss", "pacing"];
+const OF_CONNECTIONS: [&str; 6] = [
+    "switch",
+    "receive_buffer",
+    "send_buffer",
+    "mss",
+    "pacing",
+    "ecn",
+];
 /// Fields of a flow that belong to TCP in its hosts.
 const OF_HOSTS: [&str; 3] = ["congestion_control", "parameters", "stack"];
 

@@ -14,6 +14,8 @@ pub(crate) struct Statistics {
     pub timeouts: u64,
     /// Reductions of the congestion window.
     pub congestion_signals: u64,
+    /// Segments delivered while the receiver echoed a mark; the sender fills it in.
+    pub ecn_signals: u64,
 }
 
 /// What prevents a sender from sending more.

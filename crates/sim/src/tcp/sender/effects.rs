@@ -13,6 +13,8 @@ pub(super) mod flag {
     pub(crate) const RETRANS_DATA_ACKED: u32 = 0x08;
     /// Data was newly acknowledged selectively.
     pub(crate) const DATA_SACKED: u32 = 0x20;
+    /// It echoes a mark (RFC 3168).
+    pub(crate) const ECE: u32 = 0x40;
     /// A retransmission was found lost.
     pub(crate) const LOST_RETRANS: u32 = 0x80;
     /// Data sent before the present episode and never retransmitted was acknowledged; F-RTO uses it.
@@ -27,8 +29,8 @@ pub(super) mod flag {
     pub(crate) const ACK_MAYBE_DELAYED: u32 = 0x10000;
     /// Not a duplicate acknowledgement.
     pub(crate) const NOT_DUP: u32 = 0x01 | WIN_UPDATE | DATA_ACKED;
-    /// A possible sign of loss or reordering.
-    pub(crate) const CA_ALERT: u32 = DATA_SACKED | DSACKING_ACK;
+    /// A possible sign of congestion, loss or reordering.
+    pub(crate) const CA_ALERT: u32 = DATA_SACKED | ECE | DSACKING_ACK;
 }
 
 /// The effects so far (`flag` of `tcp_ack` and `struct tcp_sacktag_state`).

@@ -30,11 +30,15 @@ impl Sender {
 
     fn send_syn(&mut self, out: &mut Vec<Packet>) {
         self.tp.first_tx_mstamp = self.tp.tcp_mstamp;
-        out.push(Packet {
+        let mut syn = Packet {
             kind: Kind::Syn,
             size: SYN_SIZE as u16,
             ..self.packet(0, 0)
-        });
+        };
+        if self.syn_retries == 0 {
+            self.ecn.ask(&mut syn);
+        }
+        out.push(syn);
         self.timer.set(TimerUse::Retransmit, self.rtt.rto());
     }
 
@@ -44,6 +48,7 @@ impl Sender {
             return;
         }
         self.established = true;
+        self.ecn.on_syn_ack(packet);
         self.tp.rcv_tsval = packet.ts_val;
         self.sequence.open_window(&mut self.tp, packet.window);
         self.timer.clear();

@@ -46,6 +46,9 @@ impl Sender {
         if !sack.is_empty() {
             self.tag_sacked(ack, prior.una, sack, &mut effects);
         }
+        if !is_old && self.ecn.is_echo(packet) {
+            effects.add(flag::ECE);
+        }
         if is_old {
             // Its selective acknowledgements count.
             if !sack.is_empty() {
@@ -115,7 +118,8 @@ impl Sender {
             return Retransmit::Nothing;
         }
         let duplicate = !effects.any(flag::SND_UNA_ADVANCED | flag::NOT_DUP | flag::DSACKING_ACK);
-        if grows_first && !in_cwnd_reduction(&self.tp) {
+        let may_grow = !effects.any(flag::ECE) || self.tp.snd_cwnd < self.tp.snd_ssthresh;
+        if grows_first && may_grow && !in_cwnd_reduction(&self.tp) {
             self.window.avoid_congestion(&mut self.tp, ack, 1);
         }
         self.alert(prior.una, duplicate, effects)
@@ -141,6 +145,10 @@ impl Sender {
         let una = self.sequence.una();
         while let Some(segment) = self.queue.pop_acknowledged(&mut self.tp, una) {
             self.on_segment_acked(&segment, &mut acked, effects);
+        }
+        if effects.any(flag::ECE) {
+            let delivered = self.tp.delivered.wrapping_sub(prior.delivered);
+            self.tp.delivered_ce = self.tp.delivered_ce.wrapping_add(delivered);
         }
         let measured = self.measure_rtt(prior, &acked, effects);
         if acked.packets > 0 {

@@ -34,6 +34,7 @@ impl Sender {
             snd_lim_time_snd_us: self.counters.limited_us(now, Limit::Sender),
             pacing_rate: (pacing_rate < u64::MAX).then_some(pacing_rate),
             delivery_rate: self.rate.bytes_per_second(self.tp.mss_cache),
+            ecn_signals: self.tp.delivered_ce.into(),
             congestion_state: CongestionState::numbered(self.tp.icsk_ca_state),
             ..Instruments::default()
         }

@@ -146,7 +146,9 @@ impl Sender {
     fn transmit_segment(&mut self, len: u32, tx_us: u64, out: &mut Vec<Packet>) {
         let seq = self.sequence.nxt();
         self.queue.push(&mut self.tp, seq, len, tx_us);
-        out.push(self.packet(seq, len));
+        let mut packet = self.packet(seq, len);
+        self.ecn.on_new_segment(&mut packet);
+        out.push(packet);
         self.sequence.on_sent(&mut self.tp, len);
         self.counters.count_segment();
     }

@@ -42,6 +42,8 @@ impl DeliveryRate {
             return;
         }
         sample.delivered = tp.delivered.wrapping_sub(sample.prior_delivered) as i32;
+        let marked = tp.delivered_ce.wrapping_sub(sample.prior_delivered_ce);
+        sample.delivered_ce = (marked & DELIVERED_CE) as i32;
         let sending_us = sample.interval_us;
         let acking_us = tp.tcp_mstamp.saturating_sub(sample.prior_mstamp) as i64;
         sample.interval_us = sending_us.max(acking_us);
@@ -104,7 +106,8 @@ impl Sample {
             self.sample.prior_delivered = stamp.delivered;
             self.sample.prior_mstamp = stamp.delivered_us;
             self.sample.is_retrans = is_retrans;
-            self.app_limited = stamp.app_limited;
+            self.sample.prior_delivered_ce = stamp.delivered_ce & DELIVERED_CE;
+            self.app_limited = stamp.delivered_ce & APP_LIMITED != 0;
             self.sample.is_app_limited = self.app_limited;
             self.last_end = end;
             self.sample.last_end_seq = self.last_end as u32;
@@ -123,9 +126,14 @@ pub(super) struct RateStamp {
     delivered_us: u64,
     /// `delivered`.
     delivered: u32,
-    /// The application limited the sender.
-    app_limited: bool,
+    /// `delivered_ce` in as many bits as the kernel keeps, and [`APP_LIMITED`].
+    delivered_ce: u32,
 }
+
+/// The bits of `delivered_ce` in a stamp (`TCPCB_DELIVERED_CE_MASK`).
+const DELIVERED_CE: u32 = (1 << 20) - 1;
+/// The application limited the sender.
+const APP_LIMITED: u32 = 1 << 31;
 
 impl RateStamp {
     /// The stamp of a segment that is sent at `tx_us`, microseconds (`tcp_rate_skb_sent`).
@@ -139,7 +147,8 @@ impl RateStamp {
             first_tx_us: tp.first_tx_mstamp,
             delivered_us: tp.delivered_mstamp,
             delivered: tp.delivered,
-            app_limited: tp.app_limited != 0,
+            delivered_ce: tp.delivered_ce & DELIVERED_CE
+                | if tp.app_limited != 0 { APP_LIMITED } else { 0 },
         }
     }
 

@@ -35,6 +35,10 @@ impl Sender {
         duplicate: bool,
         effects: &mut Effects,
     ) -> Retransmit {
+        if effects.any(flag::ECE) {
+            // The reduction is required.
+            self.window.forget_ssthresh();
+        }
         let (una, high_seq) = (self.sequence.una(), self.episode.high_seq());
         match self.tp.icsk_ca_state {
             ca_state::OPEN => self.episode.forget_retransmissions(),
@@ -60,14 +64,14 @@ impl Sender {
             return Retransmit::Nothing;
         }
         if self.try_undo_by_duplicates() {
-            self.try_to_open();
+            self.try_to_open(effects);
         }
         self.identify_losses(effects);
         if self.tp.icsk_ca_state != ca_state::RECOVERY {
             if self.tp.lost_out == 0 {
                 return Retransmit::Nothing;
             }
-            self.enter_recovery();
+            self.recover(effects);
         }
         Retransmit::Lost
     }
@@ -122,10 +126,10 @@ impl Sender {
         }
         self.identify_losses(effects);
         if self.tp.lost_out == 0 {
-            self.try_to_open();
+            self.try_to_open(effects);
             return Retransmit::Nothing;
         }
-        self.enter_recovery();
+        self.recover(effects);
         Retransmit::Lost
     }
 
@@ -186,6 +190,14 @@ impl Sender {
         true
     }
 
+    /// Enters fast recovery after an acknowledgement; no undo if that echoes a mark.
+    fn recover(&mut self, effects: &Effects) {
+        self.enter_recovery();
+        if effects.any(flag::ECE) {
+            self.window.forget_ssthresh();
+        }
+    }
+
     /// Enters fast recovery (`tcp_enter_recovery`).
     fn enter_recovery(&mut self) {
         self.forget_settled_retransmissions();
@@ -222,6 +234,7 @@ impl Sender {
         let new_recovery = state < ca_state::RECOVERY;
         let frto = self.stack.has_frto() && (new_recovery || self.tp.icsk_retransmits > 0);
         self.episode.set_frto(frto);
+        self.ecn.owe_cwr();
     }
 
     /// `tcp_init_undo`.
@@ -236,6 +249,18 @@ impl Sender {
         self.set_high_seq();
         self.probe.forget();
         self.window.begin_reduction(&mut self.tp);
+        self.ecn.owe_cwr();
+    }
+
+    /// Reduces the window once for the marks of a round trip (`tcp_enter_cwr`).
+    fn enter_cwr(&mut self) {
+        self.window.forget_ssthresh();
+        if self.tp.icsk_ca_state < ca_state::CWR {
+            self.episode.end_undo();
+            self.init_cwnd_reduction();
+            self.counters.count_congestion_signal();
+            self.window.set_state(&mut self.tp, ca_state::CWR);
+        }
     }
 
     /// `tcp_end_cwnd_reduction`.
@@ -304,14 +329,19 @@ impl Sender {
 
     /// `tcp_undo_cwnd_reduction`.
     fn undo_cwnd_reduction(&mut self) {
-        self.window.undo_reduction(&mut self.tp);
+        if self.window.undo_reduction(&mut self.tp) {
+            self.ecn.withdraw_cwr();
+        }
         self.episode.end_undo();
         self.rack.search_again();
     }
 
     /// `tcp_try_to_open`.
-    fn try_to_open(&mut self) {
+    fn try_to_open(&mut self, effects: &Effects) {
         self.forget_settled_retransmissions();
+        if effects.any(flag::ECE) {
+            self.enter_cwr();
+        }
         if self.tp.icsk_ca_state != ca_state::CWR {
             self.try_keep_open();
             self.window.moderate(&mut self.tp);

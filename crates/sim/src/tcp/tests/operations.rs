@@ -2,6 +2,7 @@
 //! windows allow, every byte delivered once and in order, acknowledgements and time that do not go back.
 
 use fairwind_cc::native::all;
+use fairwind_path::ecn::Ecn;
 use fairwind_path::units::{Bytes, Duration, Time};
 use fairwind_testing::fuzz::cases;
 use proptest::prelude::*;
@@ -36,6 +37,10 @@ enum Operation {
     Lose {
         which: Index,
     },
+    /// A queue marks the packet, if that is ECN-capable.
+    Mark {
+        which: Index,
+    },
 }
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
@@ -47,6 +52,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         1 => which().prop_map(|which| Operation::ArriveTwice { which }),
         2 => Just(Operation::ArriveAll),
         2 => which().prop_map(|which| Operation::Lose { which }),
+        1 => which().prop_map(|which| Operation::Mark { which }),
     ];
     prop::collection::vec(operation, 1..120)
 }
@@ -59,13 +65,15 @@ fn config() -> impl Strategy<Value = TcpConfig> {
         prop::option::of(600..100_000_u64),
         prop::option::of(3_000..50_000_u64),
         any::<bool>(),
+        any::<bool>(),
     )
         .prop_map(
-            |(control, stack, hz, receive_buffer, send_buffer, pacing)| TcpConfig {
+            |(control, stack, hz, receive_buffer, send_buffer, pacing, ecn)| TcpConfig {
                 hz,
                 receive_buffer: receive_buffer.map(Bytes),
                 send_buffer: send_buffer.map(Bytes),
                 pacing,
+                ecn,
                 ..tcp(all()[control].name(), stack)
             },
         )
@@ -113,7 +121,10 @@ impl Connection {
             Operation::Pass { us } => self.pass(self.now + Duration::from_micros(us)),
             Operation::Write { bytes } => self.write(bytes),
             Operation::ArriveAll => self.arrive_all(),
-            Operation::Arrive { .. } | Operation::ArriveTwice { .. } | Operation::Lose { .. }
+            Operation::Arrive { .. }
+            | Operation::ArriveTwice { .. }
+            | Operation::Lose { .. }
+            | Operation::Mark { .. }
                 if self.under_way.is_empty() =>
             {
                 Ok(())
@@ -126,6 +137,14 @@ impl Connection {
             Operation::ArriveTwice { which } => {
                 let (packet, sack) = *which.get(&self.under_way);
                 self.arrive(packet, sack)
+            }
+            Operation::Mark { which } => {
+                let at = which.index(self.under_way.len());
+                let (packet, _) = &mut self.under_way[at];
+                if packet.ecn.is_capable() {
+                    packet.ecn = Ecn::Ce;
+                }
+                Ok(())
             }
             Operation::Lose { which } => {
                 let at = which.index(self.under_way.len());

@@ -38,6 +38,7 @@ pub(super) fn tcp(control: &str, stack: Stack) -> TcpConfig {
         tcp_rmem: [4096, 131_072, 6_291_456],
         tcp_wmem: [4096, 16_384, 4_194_304],
         pacing: false,
+        ecn: false,
     }
 }
 
@@ -64,6 +65,8 @@ pub(super) fn blank(kind: Kind) -> Packet {
         kind,
         push: false,
         ecn: Ecn::NotEct,
+        ece: false,
+        cwr: false,
     }
 }
 

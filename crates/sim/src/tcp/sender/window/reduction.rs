@@ -126,12 +126,15 @@ impl CongestionWindow {
     }
 
     /// Restores window and threshold, as the reduction was unnecessary (`tcp_undo_cwnd_reduction`).
-    pub(crate) fn undo_reduction(&self, tp: &mut TcpSock) {
+    /// Returns whether the threshold has risen.
+    pub(crate) fn undo_reduction(&self, tp: &mut TcpSock) -> bool {
+        let rises = self.prior_ssthresh > tp.snd_ssthresh;
         if self.prior_ssthresh != 0 {
             tp.snd_cwnd = self.control.undo_cwnd(tp);
             tp.snd_ssthresh = tp.snd_ssthresh.max(self.prior_ssthresh);
         }
         tp.snd_cwnd_stamp = tp.jiffies;
+        rises
     }
 
     /// Linux 2.4's guard against bursts while data is out of order (`tcp_moderate_cwnd`).

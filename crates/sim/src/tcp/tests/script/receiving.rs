@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use fairwind_path::ecn::Ecn;
 use fairwind_path::units::{Duration, Time};
 
 use super::{MSS, blank};
@@ -19,6 +20,9 @@ pub(crate) struct Receiving {
     one_way: Duration,
     /// Arriving segments have PSH.
     push: bool,
+    /// Codepoint and CWR of arriving segments.
+    ecn: Ecn,
+    cwr: bool,
     answers: Vec<(Time, Reply)>,
 }
 
@@ -30,13 +34,21 @@ impl Receiving {
 
     pub(crate) fn with_rtt(config: &TcpConfig, rtt_ms: u64) -> Self {
         let mut receiver = Receiver::new(config);
-        receiver.on_syn(Time::ZERO, &blank(Kind::Syn));
+        let syn = Packet {
+            ece: config.ecn,
+            cwr: config.ecn,
+            ..blank(Kind::Syn)
+        };
+        let syn_ack = receiver.on_syn(Time::ZERO, &syn).packet;
+        assert_eq!((syn_ack.ece, syn_ack.cwr), (config.ecn, false));
         Receiving {
             receiver,
             now: Time::ZERO,
             rtt: Duration::from_millis(rtt_ms),
             one_way: Duration::from_millis(rtt_ms / 2),
             push: false,
+            ecn: Ecn::NotEct,
+            cwr: false,
             answers: Vec::new(),
         }
     }
@@ -69,6 +81,20 @@ impl Receiving {
         self
     }
 
+    /// Segments arrive with this codepoint from now on.
+    pub(crate) fn with_codepoint(&mut self, ecn: Ecn) -> &mut Self {
+        self.ecn = ecn;
+        self
+    }
+
+    /// A full segment with CWR arrives.
+    pub(crate) fn data_with_cwr(&mut self, segment: u64) -> &mut Self {
+        self.cwr = true;
+        self.data(segment);
+        self.cwr = false;
+        self
+    }
+
     pub(crate) fn bytes(&mut self, seq: u64, len: u32) -> &mut Self {
         let sent = self.now - self.one_way;
         self.stamped(seq, len, sent)
@@ -88,6 +114,8 @@ impl Receiving {
             ts_val: milliseconds(sent),
             ts_ecr: milliseconds(echo),
             push: self.push,
+            ecn: self.ecn,
+            cwr: self.cwr,
             ..blank(Kind::Data)
         };
         let reply = self.receiver.receive(self.now, &packet);

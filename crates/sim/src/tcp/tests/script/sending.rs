@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use fairwind_cc::native::find;
+use fairwind_path::ecn::Ecn;
 use fairwind_path::units::{Duration, Time};
 
 use super::{MSS, blank, ms, reno};
@@ -21,6 +22,8 @@ pub(crate) struct Sending {
     una: u64,
     /// What the next acknowledgement echoes, unless it is what a receiver would echo.
     echo: Option<u32>,
+    /// The handshake and acknowledgements have ECE.
+    ece: bool,
     /// Time stamp of the latest copy of each segment.
     stamps: HashMap<u64, u32>,
     sent: Vec<(Time, Packet)>,
@@ -35,6 +38,7 @@ impl Sending {
             window: 1 << 30,
             una: 0,
             echo: None,
+            ece: config.ecn,
             stamps: HashMap::new(),
             sent: Vec::new(),
         }
@@ -66,8 +70,10 @@ impl Sending {
             window: self.window.min(65_535) as u32,
             ts_val: milliseconds(self.now),
             ts_ecr: milliseconds(syn),
+            ece: self.ece,
             ..blank(Kind::SynAck)
         };
+        self.ece = false;
         self.receive(packet, SackBlocks::default())
     }
 
@@ -109,6 +115,12 @@ impl Sending {
     /// Sets the receiver's window from now on, bytes.
     pub(crate) fn with_window(&mut self, bytes: u64) -> &mut Self {
         self.window = bytes;
+        self
+    }
+
+    /// The SYN-ACK agrees to ECN, or acknowledgements echo a mark, from now on or no longer.
+    pub(crate) fn with_ece(&mut self, ece: bool) -> &mut Self {
+        self.ece = ece;
         self
     }
 
@@ -184,6 +196,7 @@ impl Sending {
             window: self.window as u32,
             ts_val: milliseconds(self.now),
             ts_ecr: self.echo.take().or(usual).unwrap_or(milliseconds(ms(0))),
+            ece: self.ece,
             ..blank(Kind::Ack)
         };
         self.una = self.una.max(segments);
@@ -259,6 +272,21 @@ impl Sending {
 
     pub(crate) fn sends_nothing(&mut self) -> &mut Self {
         self.sends([])
+    }
+
+    /// ECE and CWR of the SYN that leaves now.
+    pub(crate) fn syn_asks(&mut self) -> (bool, bool) {
+        match self.take_sent()[..] {
+            [syn] if syn.kind == Kind::Syn => (syn.ece, syn.cwr),
+            ref other => panic!("no SYN, but {other:?}"),
+        }
+    }
+
+    /// Codepoint and CWR of each segment that leaves now.
+    pub(crate) fn marks_sent(&mut self) -> Vec<(u64, Ecn, bool)> {
+        let sent = self.take_sent();
+        let of = |packet: &Packet| (packet.seq / MSS, packet.ecn, packet.cwr);
+        sent.iter().map(of).collect()
     }
 
     /// The segments sent with PSH; everything sent counts as expected.
