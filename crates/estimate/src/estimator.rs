@@ -395,7 +395,7 @@ mod tests {
                 index % 4 == 3,
             );
             if train.is_fast && index % 8 == 3 {
-                train.received *= 10.0;
+                train.received *= 3.0;
             }
             estimator.add(now, 0, train);
         }
