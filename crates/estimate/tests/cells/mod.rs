@@ -26,11 +26,11 @@ pub(crate) enum Cross {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cell {
-    pub mbps: f64,
-    pub rtt_ms: f64,
-    pub cross: Cross,
-    pub seconds: f64,
-    pub seed: u64,
+    pub(crate) mbps: f64,
+    pub(crate) rtt_ms: f64,
+    pub(crate) cross: Cross,
+    pub(crate) seconds: f64,
+    pub(crate) seed: u64,
     pub(crate) trouble: Trouble,
 }
 
@@ -48,9 +48,9 @@ pub(crate) struct Trouble {
 /// An estimate and what was true at that time, bit/s.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
-    pub at_s: f64,
-    pub estimate: Result<Estimate, Unknown>,
-    pub available: f64,
+    pub(crate) at_s: f64,
+    pub(crate) estimate: Result<Estimate, Unknown>,
+    pub(crate) available: f64,
 }
 
 struct Watch {
@@ -245,14 +245,16 @@ impl Cell {
 
 /// Errors of one cell, as shares of the capacity.
 pub(crate) struct Errors {
-    pub estimates: usize,
-    pub unknown: usize,
-    pub available: Vec<f64>,
-    pub capacity: Vec<f64>,
-    pub held: usize,
-    pub capacity_held: usize,
+    pub(crate) estimates: usize,
+    pub(crate) unknown: usize,
+    /// Why the latest of these was unknown.
+    pub(crate) why: Option<Unknown>,
+    pub(crate) available: Vec<f64>,
+    pub(crate) capacity: Vec<f64>,
+    pub(crate) held: usize,
+    pub(crate) capacity_held: usize,
     /// Round-trip times between two estimates.
-    pub every_rtts: f64,
+    pub(crate) every_rtts: f64,
 }
 
 impl Errors {
@@ -261,6 +263,7 @@ impl Errors {
         let mut errors = Errors {
             estimates: 0,
             unknown: 0,
+            why: None,
             available: Vec::new(),
             capacity: Vec::new(),
             held: 0,
@@ -269,9 +272,13 @@ impl Errors {
         };
         let late: Vec<&Pair> = pairs.iter().filter(|pair| pair.at_s > from_s).collect();
         for pair in &late {
-            let Ok(estimate) = &pair.estimate else {
-                errors.unknown += 1;
-                continue;
+            let estimate = match &pair.estimate {
+                Ok(estimate) => estimate,
+                Err(why) => {
+                    errors.unknown += 1;
+                    errors.why = Some(*why);
+                    continue;
+                }
             };
             errors.estimates += 1;
             errors
@@ -380,7 +387,7 @@ pub(crate) fn table(words: impl Iterator<Item = String>) {
     let only: Option<usize> = words.iter().find_map(|word| word.parse().ok());
     let mut results = Vec::new();
     println!(
-        "cell, Mbit/s, ms, cross traffic, seed: estimates, unknown; median, p95, bias of the available bandwidth; held; median of the capacity; round trips"
+        "cell, Mbit/s, ms, cross traffic, seed: estimates, unknown; median, p95, bias of the available bandwidth; held; median of the capacity; round trips; why unknown"
     );
     for (index, cell) in grid().into_iter().enumerate() {
         if only.is_some_and(|only| only != index) {
@@ -390,7 +397,7 @@ pub(crate) fn table(words: impl Iterator<Item = String>) {
         let sizes = |values: &[f64]| values.iter().map(|value| value.abs()).collect::<Vec<_>>();
         let available = sizes(&errors.available);
         println!(
-            "{index}, {}, {}, {:?}, {}: {}, {}; {:.3}, {:.3}, {:.3}; {:.2}; {:.3}; {:.1}",
+            "{index}, {}, {}, {:?}, {}: {}, {}; {:.3}, {:.3}, {:.3}; {:.2}; {:.3}; {:.1}; {}",
             cell.mbps,
             cell.rtt_ms,
             cell.cross,
@@ -403,6 +410,7 @@ pub(crate) fn table(words: impl Iterator<Item = String>) {
             errors.held as f64 / errors.estimates.max(1) as f64,
             quantile(&sizes(&errors.capacity), 0.5),
             errors.every_rtts,
+            errors.why.map_or(String::new(), |why| why.to_string()),
         );
         results.push((cell, errors));
     }
