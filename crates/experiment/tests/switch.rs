@@ -131,7 +131,7 @@ struct HalfSeconds {
 
 impl Recorder for HalfSeconds {
     fn flow(&mut self, _flow: usize, sample: &FlowSample) {
-        if sample.time_ns % 500_000_000 == 0 {
+        if sample.time_ns.is_multiple_of(500_000_000) {
             self.received.push(sample.instruments.bytes_received);
         }
     }

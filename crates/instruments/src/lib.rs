@@ -179,7 +179,7 @@ mod tests {
         };
         let values = instruments.to_values();
         assert_eq!(values[..4], [Some(14_480), None, Some(20_000), Some(0)]);
-        assert_eq!(values[19..], [Some(3), Some(7)]);
+        assert_eq!(values[19..], [Some(3), Some(0), Some(7)]);
         assert_eq!(Instruments::from_values(values), instruments);
     }
 

@@ -23,6 +23,7 @@ fn run(seed: u64, goodput_mbps: f64) -> RunResult {
             completion_s: None,
             retransmits: 3,
             timeouts: 0,
+            ecn_signals: None,
             rtt_min_ms: Some(20.0),
             rtt_mean_ms: Some(f64::NAN),
             application: "bulk".into(),

@@ -64,6 +64,7 @@ fn beside_udp(control: &str, stack: Stack, udp_mbps: u64) -> Scenario {
                 tcp_rmem: [4096, 131_072, 6_291_456],
                 tcp_wmem: [4096, 16_384, 4_194_304],
                 pacing: false,
+                ecn: false,
             },
             forward: vec![hop(access), hop(0)],
             backward: vec![hop(access + 1), hop(1)],

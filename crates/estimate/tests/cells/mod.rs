@@ -152,6 +152,7 @@ impl Cell {
                     tcp_rmem: [4096, 131_072, 33_554_432],
                     tcp_wmem: [4096, 16_384, 33_554_432],
                     pacing: false,
+                    ecn: false,
                 },
                 forward: vec![hop(access), hop(0)],
                 backward: vec![hop(access + 1), hop(1)],

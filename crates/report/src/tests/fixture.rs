@@ -150,6 +150,7 @@ pub(crate) fn write_run(folder: &Path, flows: usize, seconds: u64, seed: u64) ->
                     objects: None,
                     object_p50_s: None,
                     object_p99_s: None,
+                    ecn_signals: None,
                     kernel_controls: Vec::new(),
                 }
             })

@@ -39,6 +39,7 @@ fn sample() -> FlowSample {
             pacing_rate: Some(u64::MAX),
             delivery_rate: 20,
             congestion_state: CongestionState::Recovery,
+            ecn_signals: 21,
             bytes_received: 22,
         },
     }
@@ -84,6 +85,7 @@ fn every_column_of_a_flow_sample_reads_back() {
         Some(i64::MAX),
         Some(20),
         Some(3),
+        Some(21),
         Some(22),
     ];
     assert_eq!(
