@@ -216,9 +216,12 @@ static inline u32 tolerated_us(struct sock *sk)
 	us += min((u32)ca->noise_us, scale(ca->base_us, param(sk, noise), 1024));
 	if (ca->loss_queue_us && ca->is_congested)
 		us = min(us, max(ca->loss_queue_us / 4U, packet + 20));
-	/* The second packet of a pair waits for the first. */
-	if (ca->window < FINE_WINDOW)
-		us += packet_us(ca);
+	/* The second packet of a pair waits for the first. The SYN has taken next to no time on the link. */
+	if (ca->window < FINE_WINDOW) {
+		u32 least_us = min(tcp_min_rtt(tcp_sk(sk)), ca->base_us);
+
+		us += max(packet_us(ca), min(ca->base_us - least_us, own_packet_us(ca)));
+	}
 	return us;
 }
 
@@ -616,16 +619,21 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 	return ca->mode != TRAIN;
 }
 
-static void answer_loss(struct sock *sk, u32 now_us)
+static void answer_loss(struct sock *sk, const struct rate_sample *rs, u32 now_us)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct fairwind *ca = inet_csk_ca(sk);
 	u32 was = ca->window;
 
 	doubt_free(sk, ca->free ? min(ca->free, was) : was);
+	if (ca->is_starting) {
+		/* The start may have gone far beyond the link; at its pace, half of this was carried. */
+		u32 packets = min((u32)max(rs->delivered, 1), 1U << 20);
+		u32 us = (u32)min(max(rs->interval_us, 1LL), 1LL << 30);
+
+		ca->own = min(ca->free, scale(2 * packets * PACKET, ca->base_us, us));
+	}
 	set_window(sk, min(was, ca->free) / 2);
-	if (ca->is_starting)
-		ca->own = ca->free;
 	ca->is_starting = false;
 	ca->patience = param(sk, patience);
 	ca->mode = YIELD;
@@ -762,7 +770,7 @@ CC_HOOK(void, fairwind_cong_control, struct sock *sk, u32 ack, int flag,
 	rtt_us = delay_sample(rs, &ca->doubtful);
 	watch_first_window(sk, rtt_us, now_us);
 	if (judge_losses(sk, rs, rtt_us))
-		answer_loss(sk, now_us);
+		answer_loss(sk, rs, now_us);
 	if (ca->mode == TRAIN)
 		watch_train(sk, rs, rtt_us, now_us);
 	else if (rtt_us)
