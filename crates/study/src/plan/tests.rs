@@ -137,6 +137,7 @@ fn every_plan_of_the_repository_is_valid_and_names_all_its_experiments() {
             "dccs",
             "demonstration",
             "drsftp",
+            "imtcp-bg",
             "validation",
             "web100-dummynet"
         ]
