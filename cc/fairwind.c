@@ -107,6 +107,10 @@ struct fairwind {
 	u32 train_due_us;
 	u32 train_base_us; /* least round-trip time of the flat trains so far */
 	union {
+		struct { /* the first window */
+			u32 first_ack_us; /* 0: none yet */
+			u32 first_delivered; /* packets, by then */
+		};
 		struct { /* RAMP, CRUISE */
 			u32 window_before; /* one to two rounds ago */
 			u32 window_then; /* when this round began */
@@ -547,13 +551,13 @@ static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
 
 	if (!ca->is_starting || tp->delivered > TCP_INIT_CWND + 1 || !rtt_us)
 		return;
-	if (!ca->round_start_us) {
-		ca->round_start_us = now_us;
-		ca->window_then = tp->delivered;
+	if (!ca->first_ack_us) {
+		ca->first_ack_us = now_us;
+		ca->first_delivered = tp->delivered;
 		return;
 	}
-	packets = tp->delivered - ca->window_then;
-	us = now_us - ca->round_start_us;
+	packets = tp->delivered - ca->first_delivered;
+	us = now_us - ca->first_ack_us;
 	if (packets < 4 || !us)
 		return;
 	/* The latest has waited behind the others. */
@@ -754,7 +758,7 @@ CC_HOOK(void, fairwind_release, struct sock *sk)
 		return;
 	tp->snd_cwnd = max(min(ca->window / PACKET, tp->snd_cwnd_clamp), 2U);
 	tp->snd_ssthresh = max(ca->free / PACKET / 2, tp->snd_cwnd);
-	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
+	stop_pacing(sk);
 }
 
 CC_HOOK(void, fairwind_cong_control, struct sock *sk, u32 ack, int flag,

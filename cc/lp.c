@@ -75,9 +75,8 @@ CC_STATE_FITS(struct lp);
 static void set_window(struct sock *sk, u64 window)
 {
 	struct lp *ca = inet_csk_ca(sk);
-	u64 most = min((u64)tcp_sk(sk)->snd_cwnd_clamp * PACKET, (u64)~0U);
 
-	ca->window = max(min(window, most), (u64)PACKET);
+	ca->window = bounded_window(sk, window, PACKET);
 }
 
 /* Whether the peer's clock goes far from once in a millisecond. */
@@ -253,10 +252,9 @@ CC_HOOK(void, lp_set_state, struct sock *sk, u8 new_state)
 	ca->slow_start = 1;
 }
 
-/* A fine window's rate would hold the control that follows. */
 CC_HOOK(void, lp_release, struct sock *sk)
 {
-	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
+	stop_pacing(sk);
 }
 
 CC_HOOK(u32, lp_undo_cwnd, struct sock *sk)

@@ -72,9 +72,8 @@ CC_STATE_FITS(struct nice);
 static void set_window(struct sock *sk, u64 window)
 {
 	struct nice *ca = inet_csk_ca(sk);
-	u64 most = min((u64)tcp_sk(sk)->snd_cwnd_clamp * PACKET, (u64)~0U);
 
-	ca->window = max(min(window, most), (u64)LEAST);
+	ca->window = bounded_window(sk, window, LEAST);
 }
 
 static void take_delay(struct sock *sk, u32 rtt, u32 packets)
@@ -201,10 +200,9 @@ CC_HOOK(void, nice_set_state, struct sock *sk, u8 new_state)
 	ca->slow_start = 1;
 }
 
-/* A fine window's rate would hold the control that follows. */
 CC_HOOK(void, nice_release, struct sock *sk)
 {
-	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
+	stop_pacing(sk);
 }
 
 CC_HOOK(u32, nice_undo_cwnd, struct sock *sk)

@@ -62,6 +62,20 @@ static inline void start_pacing(struct sock *sk)
 	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
 }
 
+/* In release: a fine window's rate would hold the control that follows. */
+static inline void stop_pacing(struct sock *sk)
+{
+	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
+}
+
+/* A window, in 1/256 packets, between the least and what the connection may have. */
+static inline u32 bounded_window(const struct sock *sk, u64 window, u32 least)
+{
+	u64 most = min((u64)tcp_sk(sk)->snd_cwnd_clamp * PACKET, (u64)~0U);
+
+	return max(min(window, most), (u64)least);
+}
+
 /* The rate that sends a window in a round-trip time, bytes/s, at least a packet in 4 s. */
 static inline u64 window_rate(const struct sock *sk, u32 window, u32 rtt_us)
 {

@@ -29,7 +29,7 @@ pub struct AggregationConfig {
 /// The latest turn that has packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Aggregation {
-    interval: u64,
+    interval: Duration,
     limit: u32,
     turn: Time,
     packets: u32,
@@ -38,7 +38,7 @@ pub(crate) struct Aggregation {
 impl Aggregation {
     pub(crate) fn new(config: &AggregationConfig) -> Aggregation {
         Aggregation {
-            interval: config.interval.as_nanos().max(1),
+            interval: config.interval.max(Duration::from_nanos(1)),
             limit: config.packets.unwrap_or(u32::MAX).max(1),
             turn: Time::ZERO,
             packets: 0,
@@ -50,12 +50,11 @@ impl Aggregation {
         if sent == Time::MAX {
             return sent;
         }
-        let interval = Duration::from_nanos(self.interval);
-        let first = Time::ZERO + interval * sent.as_nanos().div_ceil(self.interval);
+        let first = Time::ZERO.in_steps_to(self.interval, sent);
         if first > self.turn {
             (self.turn, self.packets) = (first, 0);
         } else if self.packets == self.limit {
-            (self.turn, self.packets) = (self.turn + interval, 0);
+            (self.turn, self.packets) = (self.turn + self.interval, 0);
         }
         self.packets += 1;
         self.turn

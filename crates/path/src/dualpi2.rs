@@ -206,9 +206,7 @@ impl<T: Copy> DualPi2<T> {
             self.update();
             if before == (self.probability, self.old_delay) && self.bytes == 0 {
                 // All further updates change nothing either.
-                let left = (end - self.next_update).as_nanos();
-                let updates = left.div_ceil(self.config.tupdate.as_nanos());
-                self.next_update += self.config.tupdate * updates;
+                self.next_update = self.next_update.in_steps_to(self.config.tupdate, end);
             }
         }
     }

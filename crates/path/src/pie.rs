@@ -198,9 +198,7 @@ impl Pie {
             self.update();
             if before == (self.probability, self.old_delay, self.burst_allowance) {
                 // All further updates change nothing either.
-                let left = (end - self.next_update).as_nanos();
-                let updates = left.div_ceil(self.config.tupdate.as_nanos());
-                self.next_update += self.config.tupdate * updates;
+                self.next_update = self.next_update.in_steps_to(self.config.tupdate, end);
             }
         }
     }

@@ -69,6 +69,11 @@ impl Time {
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / NANOS_PER_SEC as f64
     }
+
+    /// The first of this time and those whole steps later that is not before `end`. `step` must be above 0.
+    pub(crate) fn in_steps_to(self, step: Duration, end: Time) -> Time {
+        self + step * (end - self).as_nanos().div_ceil(step.as_nanos())
+    }
 }
 
 impl Duration {
@@ -302,6 +307,18 @@ mod tests {
     #[test]
     fn never_stays_never() {
         assert_eq!(Time::MAX + Duration::from_secs(1), Time::MAX);
+    }
+
+    #[test]
+    fn steps_end_at_or_after_a_time() {
+        let from = |ms, end| {
+            let step = Duration::from_millis(10);
+            Time::from_millis(ms).in_steps_to(step, Time::from_millis(end))
+        };
+        assert_eq!(from(3, 25), Time::from_millis(33));
+        assert_eq!(from(3, 23), Time::from_millis(23));
+        assert_eq!(from(3, 3), Time::from_millis(3));
+        assert_eq!(from(30, 3), Time::from_millis(30));
     }
 
     #[test]

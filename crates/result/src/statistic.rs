@@ -48,6 +48,13 @@ impl Statistic {
     }
 }
 
+/// The least of the sorted values that this share of all, 0 to 1, does not exceed (nearest rank); none
+/// without values.
+pub fn nearest_rank<T>(sorted: &[T], share: f64) -> Option<&T> {
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.saturating_sub(1))
+}
+
 /// The 97.5 % quantile of Student's t distribution with `freedom` degrees of freedom, to 1e-5.
 pub fn student_t_975(freedom: u64) -> f64 {
     const TABLE: [f64; 30] = [

@@ -87,6 +87,23 @@ pub struct TcpConfig {
 }
 
 impl TcpConfig {
+    /// Under this congestion control, with Linux's defaults, and timers that are never late.
+    pub fn new(parameters: Parameters) -> TcpConfig {
+        TcpConfig {
+            stack: Stack::Linux,
+            hz: None,
+            parameters,
+            switches: Vec::new(),
+            mss: 1448,
+            receive_buffer: None,
+            send_buffer: None,
+            tcp_rmem: [4096, 131_072, 6_291_456],
+            tcp_wmem: [4096, 16_384, 4_194_304],
+            pacing: false,
+            ecn: false,
+        }
+    }
+
     /// Parameters of the congestion control that a connection opened at `now` starts with.
     pub fn parameters_at(&self, now: Time) -> &Parameters {
         let earlier = self.switches.iter().take_while(|switch| switch.at <= now);

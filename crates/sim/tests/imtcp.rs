@@ -1,32 +1,20 @@
 //! ImTCP measures the available bandwidth in the simulator, and ImTCP-bg keeps to it.
 
 use fairwind_cc::native::{TcpSock, find};
-use fairwind_path::delay::{Delay, DelayConfig};
-use fairwind_path::pipe::PipeConfig;
-use fairwind_path::queue::Capacity;
-use fairwind_path::rate::Rate;
 use fairwind_path::units::{Bandwidth, Duration, Time};
 use fairwind_sim::outcome::{Observer, Outcome, PipeSample};
 use fairwind_sim::run;
 use fairwind_sim::scenario::{FlowConfig, Hop, Sampling, Scenario, Stack, TcpConfig};
 use fairwind_workload::Application;
 
+use common::pipe;
+
+mod common;
+
 const MBPS: u64 = 100;
 const SECONDS: u64 = 12;
 /// Results before this are of the search for the range.
 const SETTLED: Time = Time::from_millis(3000);
-
-fn pipe(mbps: u64, delay: Duration, slots: u32) -> PipeConfig {
-    PipeConfig {
-        bandwidth: Rate::Constant(Bandwidth::from_mbps(mbps)),
-        delay: DelayConfig {
-            base: Delay::Constant(delay),
-            ..DelayConfig::default()
-        },
-        capacity: Capacity::Packets(slots),
-        ..PipeConfig::default()
-    }
-}
 
 /// One connection over 100 Mbit/s with a round-trip time of 30 ms and a queue of one bandwidth-delay
 /// product, beside UDP of `udp_mbps`.
@@ -56,15 +44,7 @@ fn beside_udp(control: &str, stack: Stack, udp_mbps: u64) -> Scenario {
             tcp: TcpConfig {
                 stack,
                 hz: Some(250),
-                parameters: parameters.clone(),
-                switches: Vec::new(),
-                mss: 1448,
-                receive_buffer: None,
-                send_buffer: None,
-                tcp_rmem: [4096, 131_072, 6_291_456],
-                tcp_wmem: [4096, 16_384, 4_194_304],
-                pacing: false,
-                ecn: false,
+                ..TcpConfig::new(parameters.clone())
             },
             forward: vec![hop(access), hop(0)],
             backward: vec![hop(access + 1), hop(1)],

@@ -1,33 +1,24 @@
 //! Whole runs over a dumbbell: what applications achieve, and that observing changes nothing.
 
 use fairwind_cc::native::find;
-use fairwind_path::delay::{Delay, DelayConfig};
+use fairwind_path::delay::Delay;
 use fairwind_path::dualpi2::DualPi2Config;
 use fairwind_path::fq_codel::FqCoDelConfig;
 use fairwind_path::pie::PieConfig;
-use fairwind_path::pipe::{Aqm, PipeConfig};
+use fairwind_path::pipe::Aqm;
 use fairwind_path::queue::Capacity;
-use fairwind_path::rate::Rate;
 use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
 use fairwind_sim::outcome::{Instruments, Observer, Outcome, PipeSample};
 use fairwind_sim::run;
-use fairwind_sim::scenario::{FlowConfig, Hop, Sampling, Scenario, Stack, Switch, TcpConfig};
+use fairwind_sim::scenario::{FlowConfig, Hop, Sampling, Scenario, Switch, TcpConfig};
 use fairwind_workload::Application;
+
+use common::pipe;
+
+mod common;
 
 const BOTTLENECK: u32 = 0;
 const RETURN: u32 = 1;
-
-fn pipe(mbps: u64, delay: Duration, slots: u32) -> PipeConfig {
-    PipeConfig {
-        bandwidth: Rate::Constant(Bandwidth::from_mbps(mbps)),
-        delay: DelayConfig {
-            base: Delay::Constant(delay),
-            ..DelayConfig::default()
-        },
-        capacity: Capacity::Packets(slots),
-        ..PipeConfig::default()
-    }
-}
 
 /// A bottleneck of 10 Mbit/s with a base round-trip time of 20 ms and 50 slots; access at 100 Mbit/s.
 fn dumbbell(applications: &[Application], seconds: u64) -> Scenario {
@@ -45,17 +36,8 @@ fn dumbbell(applications: &[Application], seconds: u64) -> Scenario {
             start: Time::from_millis(100 * index as u64),
             application: application.clone(),
             tcp: TcpConfig {
-                stack: Stack::Linux,
                 hz: Some(250),
-                parameters: control.default_parameters(),
-                switches: Vec::new(),
-                mss: 1448,
-                receive_buffer: None,
-                send_buffer: None,
-                tcp_rmem: [4096, 131_072, 6_291_456],
-                tcp_wmem: [4096, 16_384, 4_194_304],
-                pacing: false,
-                ecn: false,
+                ..TcpConfig::new(control.default_parameters())
             },
             forward: vec![hop(access), hop(BOTTLENECK)],
             backward: vec![hop(access + 1), hop(RETURN)],

@@ -53,6 +53,15 @@ impl From<ExecuteError> for Error {
     }
 }
 
+impl From<EngineError> for Error {
+    fn from(error: EngineError) -> Error {
+        match error {
+            EngineError::Stopped => Error::Stopped,
+            other => Error::work(other),
+        }
+    }
+}
+
 macro_rules! failures_of_the_work {
     ($($error:ty),+) => {
         $(impl From<$error> for Error {
@@ -64,7 +73,6 @@ macro_rules! failures_of_the_work {
 }
 
 failures_of_the_work!(
-    EngineError,
     OverlayError,
     ResultError,
     io::Error,

@@ -4,7 +4,8 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::time::Instant;
 
-use fairwind_experiment::{Engine, ExecuteOptions, execute};
+use fairwind_experiment::{Engine, ExecuteOptions, engine, execute};
+use fairwind_result::record::Recorder;
 use fairwind_result::{RunResult, Stored, seed_folder};
 use fairwind_scenario::Experiment;
 use serde_json::{Value, json};
@@ -18,6 +19,9 @@ pub(crate) fn jobs(task: &Task<'_>, experiments: usize) -> (usize, usize) {
     let all = task.options.jobs.unwrap_or_else(parallel::cores);
     (all, all.div_ceil(experiments.max(1)))
 }
+
+/// IP bytes for each byte of payload of full segments.
+pub(crate) const TCP_IP: f64 = 1500.0 / 1448.0;
 
 /// An engine whose configuration is part of what a result depends on.
 pub(crate) trait Configured: Engine + Debug {}
@@ -77,6 +81,27 @@ pub(crate) fn run_or_kept(
         cache.keep(asked.name, &depends_on(asked), &())?;
     }
     Ok(Some(completed.runs))
+}
+
+/// Runs an experiment of this text, called `name` in messages, for a recorder that keeps what is wanted of it:
+/// no result is written.
+///
+/// # Errors
+/// If the text is no experiment, the run fails, or the work is to stop.
+pub(crate) fn watch(
+    task: &Task<'_>,
+    (text, name): (&str, &str),
+    engine: &dyn Engine,
+    seed: u64,
+    recorder: &mut dyn Recorder,
+) -> Result<RunResult, Error> {
+    let experiment = Experiment::parse(text, name, Path::new(""), &[])?;
+    let run = engine::Run {
+        experiment: &experiment,
+        seed,
+        folder: task.out,
+    };
+    Ok(engine.run(run, recorder, &|_| !(task.host.is_stopped)())?)
 }
 
 /// The kept result of an experiment.

@@ -1,5 +1,7 @@
 //! What tables say of several values.
 
+use fairwind_result::statistic::nearest_rank;
+
 /// The mean; NaN without values.
 pub(crate) fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     let values: Vec<f64> = values.into_iter().collect();
@@ -24,8 +26,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
 /// The least value that this share of all does not exceed (nearest rank); none without values.
 pub(crate) fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
-    let rank = (values.len() as f64 * share).ceil() as usize;
-    values.get(rank.saturating_sub(1)).copied()
+    nearest_rank(&values, share).copied()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use fairwind_path::rate::Rate;
 use fairwind_path::units::{Bandwidth, Duration, Time};
 use fairwind_sim::outcome::{Instruments, Observer, PipeSample};
 use fairwind_sim::run;
-use fairwind_sim::scenario::{FlowConfig, Hop, Sampling, Scenario, Stack, TcpConfig};
+use fairwind_sim::scenario::{FlowConfig, Hop, Sampling, Scenario, TcpConfig};
 use fairwind_workload::Application;
 
 /// What else uses the bottleneck.
@@ -142,17 +142,10 @@ impl Cell {
                 start: Time::from_millis((start * 1e3) as u64),
                 application,
                 tcp: TcpConfig {
-                    stack: Stack::Linux,
                     hz: Some(1000),
-                    parameters: find(control).expect("a control").default_parameters(),
-                    switches: Vec::new(),
-                    mss: 1448,
-                    receive_buffer: None,
-                    send_buffer: None,
                     tcp_rmem: [4096, 131_072, 33_554_432],
                     tcp_wmem: [4096, 16_384, 33_554_432],
-                    pacing: false,
-                    ecn: false,
+                    ..TcpConfig::new(find(control).expect("a control").default_parameters())
                 },
                 forward: vec![hop(access), hop(0)],
                 backward: vec![hop(access + 1), hop(1)],

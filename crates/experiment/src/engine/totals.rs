@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fairwind_path::pipe::PipeStatistics;
 use fairwind_path::rate::Rate;
+use fairwind_result::statistic::nearest_rank;
 use fairwind_result::{FORMAT_VERSION, FlowResult, LinkResult, Performance, RunResult};
 use fairwind_scenario::file::{ExperimentFile, flow};
 use fairwind_scenario::topology::DirectedLink;
@@ -68,8 +69,7 @@ pub(super) fn flow_result(copy: &FlowCopy<'_>, outcome: &FlowOutcome) -> FlowRes
     let mut object_times = outcome.object_times.clone();
     object_times.sort_unstable();
     let object_time = |share: f64| {
-        let rank = (object_times.len() as f64 * share).ceil() as usize;
-        let time = object_times.get(rank.saturating_sub(1))?;
+        let time = nearest_rank(&object_times, share)?;
         is_web.then(|| time.as_secs_f64())
     };
     FlowResult {

@@ -3,9 +3,10 @@
 use fairwind_result::FlowResult;
 use serde::{Deserialize, Serialize};
 
+use crate::experiments::TCP_IP;
 use crate::statistics::quantile;
 
-use super::setup::{Setup, TCP_IP};
+use super::setup::Setup;
 use super::watch::{Curve, Watch};
 
 /// What a background has to leave to have yielded, and what it has to have again to have reclaimed: shares of what it

@@ -7,6 +7,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::Error;
 use crate::cache::digest;
+use crate::experiments::TCP_IP;
 
 use super::cell::Cell;
 use super::suite::{Phases, Sends, Suite, Traffic};
@@ -54,8 +55,7 @@ pub(super) struct Setup {
     pub deadline: f64,
 }
 
-/// IP bytes for each byte of payload of full segments, and of datagrams.
-pub(super) const TCP_IP: f64 = 1500.0 / 1448.0;
+/// IP bytes for each byte of payload of datagrams.
 const UDP_IP: f64 = 1500.0 / 1472.0;
 
 /// Where the bottleneck is on the way: the share of the least round-trip time from it to the receivers.

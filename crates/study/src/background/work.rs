@@ -1,16 +1,12 @@
 //! Runs what the cells need, and keeps what is measured.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fairwind_experiment::EngineError;
-use fairwind_experiment::engine::Run;
-use fairwind_scenario::Experiment;
 use serde_json::{Value, json};
 
 use crate::cache::{Policy, digest, program, write_whole};
-use crate::experiments::Configured;
+use crate::experiments::{self, Configured};
 use crate::{Error, Task, parallel};
 
 use super::cell::Cell;
@@ -168,19 +164,9 @@ fn run(
         .join(format!("{}.toml", needed.place));
     write_whole(&file, &setup.text)?;
     let name = file.display().to_string();
-    let experiment = Experiment::parse(&setup.text, &name, Path::new(""), &[])?;
     let mut watch = Watch::new(setup.foreground_flows);
-    let run = Run {
-        experiment: &experiment,
-        seed: needed.seed,
-        folder: task.out,
-    };
-    let go_on = |_| !(task.host.is_stopped)();
-    let result = engine.run(run, &mut watch, &go_on);
-    let result = result.map_err(|error| match error {
-        EngineError::Stopped => Error::Stopped,
-        error => error.into(),
-    })?;
+    let text = (&setup.text[..], &name[..]);
+    let result = experiments::watch(task, text, engine, needed.seed, &mut watch)?;
     for doubt in &result.warnings {
         task.tell(&format!("{name}: {doubt}"));
     }

@@ -1,23 +1,17 @@
 //! Runs the cells, and keeps what is measured.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use fairwind_experiment::engine::Run;
 use fairwind_experiment::engine::sim::Sim;
-use fairwind_experiment::{Engine, EngineError};
 use fairwind_result::RunResult;
 use fairwind_result::record::{FlowSample, LinkSample, Recorder};
-use fairwind_scenario::Experiment;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::setup::{BOTTLENECK_MBPS, Cell, Data};
 use crate::cache::program;
+use crate::experiments::{self, TCP_IP};
 use crate::{Error, Task, parallel};
-
-/// IP bytes for each byte of payload of full segments.
-const TCP_IP: f64 = 1500.0 / 1448.0;
 
 /// What is measured of a run. Rates are in Mbit/s of IP bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -91,19 +85,8 @@ fn run(
     seed: u64,
     text: &str,
 ) -> Result<Measures, Error> {
-    let experiment = Experiment::parse(text, &cell.name(), Path::new(""), &[])?;
     let mut watch = Watch::new(cell.connections as usize);
-    let run = Run {
-        experiment: &experiment,
-        seed,
-        folder: task.out,
-    };
-    let go_on = |_| !(task.host.is_stopped)();
-    let result = Sim.run(run, &mut watch, &go_on);
-    let result = result.map_err(|error| match error {
-        EngineError::Stopped => Error::Stopped,
-        error => error.into(),
-    })?;
+    let result = experiments::watch(task, (text, &cell.name()), &Sim, seed, &mut watch)?;
     Ok(measures(data, cell, watch, &result))
 }
 

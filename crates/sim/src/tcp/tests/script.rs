@@ -29,16 +29,7 @@ pub(super) fn tcp(control: &str, stack: Stack) -> TcpConfig {
     let control = find(control).expect("a control of cc/");
     TcpConfig {
         stack,
-        hz: None,
-        parameters: control.default_parameters(),
-        switches: Vec::new(),
-        mss: MSS as u32,
-        receive_buffer: None,
-        send_buffer: None,
-        tcp_rmem: [4096, 131_072, 6_291_456],
-        tcp_wmem: [4096, 16_384, 4_194_304],
-        pacing: false,
-        ecn: false,
+        ..TcpConfig::new(control.default_parameters())
     }
 }
 
