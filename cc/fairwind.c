@@ -17,7 +17,10 @@
  *	base delay	The least look so far. It has no expiry, which a standing queue of others would
  *			use; a train (below) raises it when the route has changed.
  *	queue		A look less the base delay. If time stamps say that the packets came no later
- *			to the receiver than before, the queue is on the way back and not counted.
+ *			to the receiver than before, the queue is on the way back and not counted. A
+ *			small one counts when a second look shows it, a large one at once.
+ *	noise		The mean change from one look to the next while cruising. A queue grows and
+ *			goes over several looks; the path's noise has no memory.
  *	losses		They count if they come with a queue: if the share of packets lost is more than
  *			three times as large while there is a queue as while there is none. Then the
  *			queue at losses tells how large the buffer is. The path's own losses are ignored.
@@ -46,7 +49,7 @@
  *	patience	1, 6		rounds without a queue before growth becomes faster
  *	floor		1, 256		smallest share of the window last had to itself, as a divisor
  *	belief		1/1024, 896	part of what was free that is believed free after others came
- *	noise		1/1024, 48	largest noise of the delay that is tolerated, of the base delay
+ *	noise		1/1024, 256	largest noise of the delay that is tolerated, of the base delay
  */
 #include <fairwind/background.h>
 
@@ -58,7 +61,7 @@
 	  "smallest share of the window last had to itself, as a divisor")                     \
 	P(belief, "1/1024", 896, 1, 1024,                                                      \
 	  "part of what was free that is believed free after others came")                     \
-	P(noise, "1/1024", 48, 0, 1024,                                                        \
+	P(noise, "1/1024", 256, 0, 1024,                                                       \
 	  "largest noise of the delay that is tolerated, of the base delay")
 CC_PARAMETERS(FAIRWIND_PARAMETERS);
 
@@ -92,6 +95,12 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 /* Counts of packets are halved here. */
 #define QUEUED_MAX 4000U
 #define EMPTY_MAX 20000U
+/* A queue of more than so many times the tolerated one is large: it counts at once. */
+#define LARGE 3U
+/* Packets that take so long on the link together count as one where senders are to come to equal shares. */
+#define QUANTUM_US 100U
+/* The way up from a yield does not end below this share of what it last had to itself. */
+#define RAMP_LEAST 8
 #define NONE (~0U)
 
 enum mode { RAMP, CRUISE, CHECK, YIELD, TRAIN };
@@ -134,6 +143,7 @@ struct fairwind {
 	u16 cut_queue_us; /* the queue that the latest cut answered */
 	u16 loss_queue_us; /* the queue at losses; 0: unknown */
 	u16 noise_us; /* of the delay */
+	u16 last_queue_us; /* of the look before */
 	u16 packet_quarter_us; /* time of a packet on the link, 1/4 us; 0: unknown */
 	u8 mode;
 	u8 samples; /* of this look */
@@ -145,6 +155,7 @@ struct fairwind {
 	u8 doubtful; /* see delay_sample */
 	u8 is_starting : 1; /* no queue has been seen, nor the ramp ended */
 	u8 has_forward : 1; /* forward_base_ms is known */
+	u8 is_warned : 1; /* the look before showed a small queue */
 	u8 is_congested : 1; /* losses come with queues */
 };
 CC_STATE_FITS(struct fairwind);
@@ -204,29 +215,39 @@ static inline u32 packet_us(const struct fairwind *ca)
 	return ca->packet_quarter_us ? min(ca->packet_quarter_us / 4U + 1, own) : own;
 }
 
+/* Packets that take QUANTUM_US on the link together; at least one. */
+static inline u32 quantum(const struct fairwind *ca)
+{
+	return min(max(QUANTUM_US / max(packet_us(ca), 1U), 1U), 16U);
+}
+
 /*
- * The queueing delay tolerated: a constant, a packet on the link, a packet of the own rate, and the
- * noise of the path. The third makes small flows bear more than large ones, so that they come to
+ * The queueing delay tolerated: a constant, a packet on the link, some packets at the own rate, and
+ * the noise of the path. The third makes small flows bear more than large ones, so that they come to
  * equal shares. Where losses come with queues, the buffer is known, and it is a quarter of that.
  */
 static inline u32 tolerated_us(struct sock *sk)
 {
 	const struct fairwind *ca = inet_csk_ca(sk);
 	u32 share = ca->base_us / 32;
-	u32 packet = min(packet_us(ca), PACKET_MAX_US);
+	u32 least_us = min(tcp_min_rtt(tcp_sk(sk)), ca->base_us);
+	u32 packet = min(packet_us(ca), max(PACKET_MAX_US, ca->base_us - least_us));
 	u32 us = min(param(sk, delay), share) + packet;
 
-	us += min(own_packet_us(ca), min(1000U, share));
-	us += min((u32)ca->noise_us, scale(ca->base_us, param(sk, noise), 1024));
+	us += min(own_packet_us(ca) * quantum(ca), min(1000U, share));
+	us += min(3U * ca->noise_us, scale(ca->base_us, param(sk, noise), 1024));
 	if (ca->loss_queue_us && ca->is_congested)
 		us = min(us, max(ca->loss_queue_us / 4U, packet + 20));
 	/* The second packet of a pair waits for the first. The SYN has taken next to no time on the link. */
-	if (ca->window < FINE_WINDOW) {
-		u32 least_us = min(tcp_min_rtt(tcp_sk(sk)), ca->base_us);
-
+	if (is_sparse(ca->window, ca->base_us))
 		us += max(packet_us(ca), min(ca->base_us - least_us, own_packet_us(ca)));
-	}
 	return us;
+}
+
+/* Above what a queue is large. Where losses come with queues, there is no time to look twice. */
+static inline u32 large_us(const struct fairwind *ca, u32 tolerated)
+{
+	return ca->loss_queue_us && ca->is_congested ? tolerated : LARGE * tolerated;
 }
 
 /* From now on only packets sent from now on count. */
@@ -271,7 +292,6 @@ static void yield_to_others(struct sock *sk, u32 divisor, u32 now_us)
 	look_anew(sk);
 	ca->patience = param(sk, patience);
 	if (ca->mode != YIELD) {
-		ca->noise_us -= ca->noise_us / 4;
 		ca->mode = YIELD;
 		put_off_train(ca, now_us);
 	}
@@ -285,16 +305,18 @@ static void grow(struct sock *sk, u32 us)
 	/* Both are in 1/256 packets: the root of the window in packets, times 256. */
 	u32 step = scale(square_root(min(ca->window, 1U << 23) * PACKET), param(sk, gain), 1024);
 	u32 most = max(min(ca->own, ca->window) / GROWTH_MAX, PACKET / 16);
+	/* Each of a group adds no more than its part of the queue tolerated, or QUANTUM_US. */
+	u32 bound = max(scale(ca->window, tolerated_us(sk), ca->base_us),
+			QUANTUM_US * PACKET / max(packet_us(ca), 1U));
 
-	/* All of a group together add no more than the queue tolerated, as far as each can see to it. */
-	step = max(min(step, scale(ca->window, tolerated_us(sk), ca->base_us)), PACKET / 64);
+	step = max(min(step, bound), PACKET / 64);
 	if (ca->loss_queue_us && ca->is_congested) {
 		u32 room = scale(ca->own, ca->loss_queue_us, ca->base_us) / 4;
 
 		most = min(most, max(room, PACKET / 16));
 	}
 	if (rounds > ca->patience)
-		step = max(step, min(step << min((rounds - ca->patience) / 2, 16U), most));
+		step = max(step, min(step << min(rounds - ca->patience, 8U), most));
 	set_window(sk, ca->window + max(scale(step, us, ca->base_us), 1U));
 }
 
@@ -317,7 +339,7 @@ static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 		/* More queue than the growth since can have made. */
 		u32 own = scale(ca->window - was, ca->base_us, was);
 
-		is_surprise = queue_us > tolerated + 2 * own;
+		is_surprise = queue_us > large_us(ca, tolerated) + 2 * own;
 	}
 	if (ca->loss_queue_us)
 		ca->loss_queue_us = max(ca->loss_queue_us, short_us(queue_us));
@@ -376,11 +398,6 @@ static void check(struct sock *sk, u32 queue_us, u32 tolerated, u32 us, u32 now_
 		yield_to_others(sk, 2, now_us);
 		return;
 	}
-	if (ca->cut_queue_us > tolerated) {
-		u32 noise = ca->noise_us + (ca->cut_queue_us - tolerated + 1) * 3 / 4;
-
-		ca->noise_us = (u16)min(noise, NOISE_MAX_US);
-	}
 	begin_round(ca, now_us);
 	ca->mode = ca->window < ca->free - ca->free / 8 ? RAMP : CRUISE;
 	if (ca->mode == CRUISE)
@@ -402,16 +419,18 @@ static void begin_train(struct sock *sk)
 	ca->train_lost = tcp_sk(sk)->lost;
 }
 
+/* Large changes, of a queue that comes or goes, count as no more than twice the mean. */
 static void learn_noise(struct fairwind *ca, u32 queue_us)
 {
-	u32 change = difference(queue_us, ca->cut_queue_us);
+	u32 change = difference(queue_us, ca->last_queue_us);
 
-	change = min(change, 5000U);
+	change -= min(change, packet_us(ca));
+	change = min(change, min(2U * ca->noise_us + 50, NOISE_MAX_US));
+
 	if (change > ca->noise_us)
-		ca->noise_us += (change - ca->noise_us) / 8;
+		ca->noise_us += (change - ca->noise_us + 15) / 16;
 	else
-		ca->noise_us -= (ca->noise_us - change) / 8;
-	ca->cut_queue_us = short_us(queue_us);
+		ca->noise_us -= (ca->noise_us - change + 15) / 16;
 }
 
 /* A look, of length us, has ended. */
@@ -419,6 +438,7 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 {
 	struct fairwind *ca = inet_csk_ca(sk);
 	u32 queue_us, tolerated;
+	bool is_queued;
 
 	ca->base_us = min(ca->base_us, look_us);
 	queue_us = look_us - ca->base_us;
@@ -433,26 +453,29 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 	}
 	if (queue_us <= tolerated)
 		put_off_train(ca, now_us);
+	/* A small queue may be a burst of this look alone. */
+	is_queued = queue_us > (ca->is_warned ? tolerated : large_us(ca, tolerated));
+	ca->is_warned = queue_us > tolerated;
 	switch (ca->mode) {
 	case RAMP:
-		if (queue_us > tolerated)
+		if (is_queued)
 			cut(sk, queue_us, tolerated, now_us);
-		else if (is_used)
+		else if (is_used && !ca->is_warned)
 			ramp(sk, us, now_us);
 		break;
 	case CRUISE:
-		if (queue_us > tolerated) {
+		learn_noise(ca, queue_us);
+		if (is_queued) {
 			cut(sk, queue_us, tolerated, now_us);
 			break;
 		}
 		ca->train_wait = 0;
 		if (now_us - ca->round_start_us >= ca->base_us) {
-			ca->noise_us -= (ca->noise_us + 127) / 128;
 			ca->window_before = ca->window_then;
 			ca->window_then = ca->window;
 			ca->round_start_us = now_us;
 		}
-		if (!is_used)
+		if (!is_used || ca->is_warned)
 			break;
 		ca->clean = min(ca->clean + 1, 255);
 		grow(sk, us);
@@ -462,7 +485,6 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 		check(sk, queue_us, tolerated, us, now_us);
 		break;
 	case YIELD:
-		learn_noise(ca, queue_us);
 		if (queue_us > tolerated)
 			yield_to_others(sk, 4, now_us);
 		if (!before(now_us, ca->train_due_us)) {
@@ -475,10 +497,12 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 			ca->clean = 0;
 			ca->mode = RAMP;
 			set_window(sk, max(ca->window, ca->own / RESTART));
+			ca->free = max(ca->free, ca->own / RAMP_LEAST);
 			ramp(sk, us, now_us);
 		}
 		break;
 	}
+	ca->last_queue_us = short_us(queue_us);
 }
 
 /*
@@ -584,8 +608,14 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 		ca->epoch_lost = 0;
 		if (share > LOSS_BORNE && ca->mode != TRAIN &&
 		    !before(tp->delivered, ca->reduce_after)) {
-			/* More than any path's own: as much less is sent as is lost, once a window. */
+			/* More than any path's own: as much less is sent as is lost, once a window. So it
+			 * ends behind a policer too, where losses come without a queue. */
 			set_window(sk, scale(ca->window, 65536 - min(share, 32768U), 65536));
+			ca->free = ca->window;
+			ca->own = max(ca->own - ca->own / 8, ca->window);
+			ca->patience = param(sk, patience);
+			ca->is_starting = false;
+			ca->clean = 0;
 			ca->reduce_after =
 				tp->delivered + max(tcp_packets_in_flight(tp), ca->window / PACKET);
 		}

@@ -10,7 +10,7 @@
 
 /* Windows are in units of 1/256 packets where they may be below one packet. */
 #define PACKET 256U
-/* Below this window, pairs are paced: the second packet of a pair makes the receiver answer at once. */
+/* Below this window at least, pairs are paced: the second of a pair makes the receiver answer at once. */
 #define FINE_WINDOW (2 * PACKET)
 /* Doubtful samples skipped in a row; after these, the delay must be the path's. */
 #define DOUBTFUL_MAX 6
@@ -85,22 +85,31 @@ static inline u64 window_rate(const struct sock *sk, u32 window, u32 rtt_us)
 	return max(rate, (u64)(mss / 4));
 }
 
+/* Half of the time for which receivers delay ACKs, us. */
+#define PAIR_GAP_US 20000U
+
+/* Whether packets are sent in pairs, as they would be further apart than PAIR_GAP_US one by one. */
+static inline bool is_sparse(u32 window, u32 rtt_us)
+{
+	return window < FINE_WINDOW || (u64)window * PAIR_GAP_US < (u64)rtt_us * PACKET;
+}
+
 /*
  * Sets the window, in 1/256 packets. The pacing rate is 17/16 of what sends the window in the
- * round-trip time, so that ACKs clock the packets, and a burst after a gap makes no queue. Below FINE_WINDOW the pacing rate alone decides,
- * and the congestion window of four lets pairs leave as bursts: the kernel sends at most half of it
- * at once.
+ * round-trip time, so that ACKs clock the packets, and a burst after a gap makes no queue. A sparse
+ * window is sent by the pacing rate alone, and the congestion window lets pairs leave as bursts: the
+ * kernel sends at most half of it at once.
  */
 static inline void set_fine_window(struct sock *sk, u32 window, u32 rtt_us)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u64 rate = window_rate(sk, window, rtt_us);
-	u32 cwnd = 4;
+	u32 cwnd = (window + PACKET / 2) / PACKET;
 
-	if (window >= FINE_WINDOW) {
+	if (is_sparse(window, rtt_us))
+		cwnd = max(cwnd + 2, 4U);
+	else
 		rate += rate / 16;
-		cwnd = (window + PACKET / 2) / PACKET;
-	}
 	tp->snd_cwnd = max(min(cwnd, tp->snd_cwnd_clamp), 1U);
 	sk->sk_pacing_rate = min(rate, (u64)sk->sk_max_pacing_rate);
 }
