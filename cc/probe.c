@@ -58,6 +58,8 @@ CC_PARAMETERS(PROBE_PARAMETERS);
 #define PROBE_MOST_RATE 4000000000ULL
 /* A train takes its share of at most this time: a wrong rate must not last. */
 #define PROBE_PATIENCE_MS 5000ULL
+/* Least round-trip times from train to train, 1/256: with half of one that a train may come early. */
+#define PROBE_APART (256 + 128 + 48)
 /* k of the next fast train is kept in these, and is at least this. */
 #define FAST_UNIT 16
 #define FAST_LEAST 24
@@ -188,6 +190,22 @@ static void send_train(struct sock *sk, struct probe *p)
 		sk->sk_pacing_rate = min((u64)rate, (u64)sk->sk_max_pacing_rate);
 }
 
+/*
+ * Least time from the beginning of a train to that of the next. What a train takes from others that
+ * keep the queue filled, their ACKs show them a round-trip time later: there is a hole as long as the
+ * train, and a train in it would find the path empty. So the next comes after the hole, at no fixed
+ * time.
+ */
+static u64 apart_ms(const struct tcp_sock *tp, const struct train *tr)
+{
+	u64 rtt_us = tp->srtt_us >> 3;
+	u32 least_us = tcp_min_rtt(tp);
+
+	if (!tr->open || tr->open_rtt < least_us + least_us / 16)
+		return 0;
+	return rtt_us * (PROBE_APART + (tp->tcp_mstamp & 255) / 2) / 256000;
+}
+
 static void begin_train(struct sock *sk, struct probe *p)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -198,6 +216,7 @@ static void begin_train(struct sock *sk, struct probe *p)
 	due_ms = min(due_ms, PROBE_PATIENCE_MS);
 	/* An eighth more or less, lest trains meet what they themselves have set off a while ago. */
 	due_ms += (due_ms * (tp->tcp_mstamp & 255) >> 10) - due_ms / 8;
+	due_ms = max(due_ms, apart_ms(tp, &p->train));
 	train_begin(sk, &p->train, packets, kind);
 	p->turn = p->turn + 1 < PROBE_CYCLE ? p->turn + 1 : 0;
 	p->due_ms = clock_ms(sk) + due_ms;
@@ -256,10 +275,10 @@ CC_HOOK(u32, probe_undo_cwnd, struct sock *sk)
 	return tcp_sk(sk)->snd_cwnd;
 }
 
-/* Small bursts: each is a sample. */
+/* Small bursts: each is a sample. Receivers acknowledge pairs at once. */
 CC_HOOK(u32, probe_min_tso_segs, struct sock *sk)
 {
-	return 1;
+	return 2;
 }
 
 CC_CONTROL(probe) = {

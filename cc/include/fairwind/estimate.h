@@ -61,13 +61,14 @@ struct train {
 	u32 last_a; /* latest sample, in the sums when the next one comes or the train ends: time, us */
 	u32 sent_us; /* from the first sample to the latest: time of sending, us */
 	u32 sent; /* what was sent in that time, bytes */
-	u32 first_rtt; /* round-trip time of the first sample, us */
+	u32 open_rtt; /* round-trip time of the first ACK, us */
 	u16 last_v; /* latest sample: packets */
 	u16 samples; /* bursts */
 	u16 number; /* trains that have ended */
 	u16 lost; /* packets marked lost while it was under way */
 	u8 flags;
 	u8 stage; /* one of enum train_stage */
+	u8 open; /* packets of the train that the first ACK was of; 255: as many or more */
 	/* Below here, for the control alone: the train that is under way. */
 	u8 kind; /* its flags */
 	u16 lost_before; /* packets that the connection had marked lost */
@@ -87,7 +88,7 @@ enum train_stage {
 };
 
 _Static_assert(sizeof(struct train) == 88, "as in crates/estimate");
-_Static_assert(__builtin_offsetof(struct train, first_rtt) == 40, "as in crates/estimate");
+_Static_assert(__builtin_offsetof(struct train, open_rtt) == 40, "as in crates/estimate");
 _Static_assert(__builtin_offsetof(struct train, flags) == 52, "as in crates/estimate");
 
 /*
@@ -147,17 +148,28 @@ static inline void train_clear(struct train *tr)
 	tr->sent = 0;
 	tr->longest = 0;
 	tr->samples = 0;
+	tr->open = 0;
 }
 
 /* Takes this ACK as the first sample. */
-static inline void train_base(const struct sock *sk, struct train *tr, const struct rate_sample *rs)
+static inline void train_base(const struct sock *sk, struct train *tr)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	tr->samples = 1;
-	tr->first_rtt = rs->rtt_us;
 	tr->first_us = tp->tcp_mstamp;
 	tr->first_delivered = tp->delivered;
+}
+
+/* Takes the first ACK: what the path does to the first packets, which meet no others of the train. */
+static inline void train_open(const struct sock *sk, struct train *tr, const struct rate_sample *rs)
+{
+	u32 mss = max(tcp_sk(sk)->mss_cache, 1U);
+
+	tr->stage = TRAIN_SAMPLED;
+	tr->open_rtt = rs->rtt_us;
+	tr->open = min((rs->last_end_seq - tr->begin) / mss, 255U);
+	tr->burst_us = tcp_sk(sk)->tcp_mstamp - rs->rtt_us;
 }
 
 /*
@@ -177,10 +189,9 @@ static inline void train_ack(const struct sock *sk, struct train *tr, const stru
 		return;
 	if (tr->stage == TRAIN_BEGUN) {
 		train_clear(tr);
-		tr->stage = TRAIN_SAMPLED;
-		tr->burst_us = burst_us;
+		train_open(sk, tr, rs);
 		if (tr->kind & TRAIN_FIRST)
-			train_base(sk, tr, rs);
+			train_base(sk, tr);
 	}
 	if (!tr->samples && burst_us == tr->burst_us) {
 		tr->burst_seq = rs->last_end_seq;
@@ -190,9 +201,9 @@ static inline void train_ack(const struct sock *sk, struct train *tr, const stru
 		/* From here on, begin is the end of the first burst. */
 		tr->begin = tr->burst_seq;
 		tr->burst_us = burst_us;
-		train_base(sk, tr, rs);
+		train_base(sk, tr);
 	} else if (tr->samples == 1 && burst_us == tr->burst_us && !(tr->kind & TRAIN_FIRST)) {
-		train_base(sk, tr, rs);
+		train_base(sk, tr);
 	}
 	a = (u32)tp->tcp_mstamp - tr->first_us;
 	volume = tp->delivered - tr->first_delivered;

@@ -264,6 +264,9 @@ impl Watch {
             self.number = number;
             self.trains += 1;
             self.is_new = true;
+            if (1..u32::MAX).contains(&sample.min_rtt_us) {
+                estimator.set_least_rtt(f64::from(sample.min_rtt_us) / 1e6);
+            }
             estimator.add(sample.head.time_ns as f64 / 1e9, sample.delivered, train);
         }
     }
