@@ -88,7 +88,7 @@ const NO_CROSS: f64 = 0.1;
 /// it by these packets' times, a time that clocks and hosts may be wrong by, seconds, and as many
 /// standard deviations of the times of ACKs.
 const SHORT_PACKETS: f64 = 0.2;
-const SHORT_S: f64 = 30e-6;
+const SHORT_S: f64 = 60e-6;
 const SHORT_DEVIATIONS: f64 = 4.0;
 /// Bits of the smallest packet that may have shown the least round-trip time: a SYN's.
 const SYN_BITS: f64 = 480.0;
@@ -288,15 +288,21 @@ impl Estimator {
     /// Whether first packets pass faster than a link of this capacity, bit/s, lets them.
     fn opens_fast(&self, capacity: f64) -> bool {
         let expected = |packets: u32| (f64::from(packets) * self.packet - SYN_BITS) / capacity;
-        let short = self
+        let mut short: Vec<f64> = self
             .openings
             .iter()
-            .map(|(packets, rtt, _)| expected(*packets) - (rtt - self.least_rtt_s));
+            .map(|(packets, rtt, _)| expected(*packets) - (rtt - self.least_rtt_s))
+            .collect();
+        short.sort_by(f64::total_cmp);
+        // Of the quicker ones, as the least round-trip time is that of a packet which met no delay.
+        let Some(short) = short.get(short.len() * 3 / 4) else {
+            return false;
+        };
         let noise: VecDeque<f64> = self.openings.iter().map(|(_, _, noise)| *noise).collect();
         let bound = SHORT_PACKETS * self.packet / capacity
             + SHORT_S
             + SHORT_DEVIATIONS * median(&noise).unwrap_or(0.0);
-        self.least_rtt_s.is_finite() && short.fold(0.0, f64::max) > bound
+        self.least_rtt_s.is_finite() && *short > bound
     }
 
     /// Why there is no estimate.

