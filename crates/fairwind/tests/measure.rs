@@ -295,3 +295,35 @@ fn a_service_that_closes_at_once_or_never_reads_is_told() {
     let error = text(&never_read.stderr);
     assert!(error.contains("the receiver's window is full"), "{error}");
 }
+
+#[test]
+fn the_advisor_takes_a_result() {
+    let Some(_turn) = in_the_lab() else { return };
+    if !permitted(check_requirements()) {
+        return;
+    }
+    let state = tempfile::tempdir().unwrap();
+    let client = format!(
+        "export STATE_DIRECTORY={}
+         {FAIRWIND} advisor paths add lab $FAIRWIND_PEER >/dev/null
+         timeout 30 {FAIRWIND} advisor 2>/dev/null &
+         sleep 1
+         {FAIRWIND} measure $FAIRWIND_PEER --duration 2s --report || exit
+         {FAIRWIND} history $FAIRWIND_PEER --json | tr -d '\\n'
+         kill %1",
+        state.path().display()
+    );
+    let lines = behind(
+        &["--bandwidth", "20Mbit/s", "--delay", "10ms"],
+        &format!("{FAIRWIND} measure --sink 0.0.0.0:4009"),
+        &client,
+    );
+    let [.., result, history] = &lines[..] else {
+        panic!("{lines:?}");
+    };
+    let sample = &history["hops"][0]["samples"][0];
+    assert_eq!(result["result"], true);
+    let mbps = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{history}"));
+    let (told, kept) = (&result["available_mbps"], &sample["available_mbps"]);
+    assert!((mbps(told) - mbps(kept)).abs() < 0.1, "{result}, {history}");
+}

@@ -350,6 +350,8 @@ fn watch(
         is_new: false,
     };
     let mut estimates = Vec::new();
+    // How often fair queueing was the reason that there was none.
+    let mut shares = 0;
     let mut ended = None;
     while began.elapsed() < limits.duration && !interrupt::asked() {
         session.step(|event| {
@@ -363,7 +365,11 @@ fn watch(
         if std::mem::take(&mut watch.is_new) {
             let measurement = watch.measurement(began.elapsed().as_secs_f64());
             show(&measurement)?;
-            estimates.extend(measurement.estimate);
+            match measurement.estimate {
+                Ok(estimate) => estimates.push(estimate),
+                Err(Unknown::FairQueueing) => shares += 1,
+                Err(_) => {}
+            }
         }
         if writer.has_ended() {
             // What is on its way still counts.
@@ -374,7 +380,9 @@ fn watch(
         }
     }
     let mut result = watch.measurement(began.elapsed().as_secs_f64());
-    if let Some(median) = median(&estimates) {
+    if shares > estimates.len() {
+        result.estimate = Err(Unknown::FairQueueing);
+    } else if let Some(median) = median(&estimates) {
         result.estimate = Ok(median);
     }
     Ok(result)
