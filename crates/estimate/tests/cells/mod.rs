@@ -18,6 +18,9 @@ use fairwind_sim::run;
 use fairwind_sim::scenario::{FlowConfig, Hop, Sampling, Scenario, TcpConfig};
 use fairwind_workload::Application;
 
+/// When the flow begins that measures.
+pub(crate) const MEASURES_FROM_S: f64 = 5.0;
+
 /// What else uses the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cross {
@@ -73,13 +76,28 @@ pub(crate) struct Pair {
     pub(crate) available: f64,
 }
 
+/// Time, s, and bytes so far, from the IP header on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Series {
+    /// Of all at the bottleneck.
+    pub(crate) served: Vec<(f64, f64)>,
+    /// Of the measuring flow at its receiver.
+    pub(crate) own: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// What others had of the bottleneck in this time, bit/s. The receiver is `back` seconds behind it.
+    pub(crate) fn others(&self, from: f64, to: f64, back: f64) -> f64 {
+        let all = at(&self.served, to) - at(&self.served, from);
+        let own = at(&self.own, to + back) - at(&self.own, from + back);
+        8.0 * (all - own) / (to - from)
+    }
+}
+
 struct Watch {
     estimator: Estimator,
     number: u16,
-    /// Time, bytes served by the bottleneck.
-    served: Vec<(f64, f64)>,
-    /// Time, own bytes received, from the IP header on.
-    own: Vec<(f64, f64)>,
+    carried: Series,
     estimates: Vec<(f64, Result<Estimate, Unknown>)>,
     trace: bool,
 }
@@ -113,13 +131,15 @@ impl Observer for Watch {
     fn flow(&mut self, flow: usize, _: usize, now: Time, instruments: &Instruments) {
         if flow == 0 {
             let bytes = instruments.bytes_received as f64 * 1500.0 / 1448.0;
-            self.own.push((now.as_secs_f64(), bytes));
+            self.carried.own.push((now.as_secs_f64(), bytes));
         }
     }
 
     fn pipe(&mut self, pipe: usize, now: Time, sample: &PipeSample) {
         if pipe == 0 {
-            self.served.push((now.as_secs_f64(), sample.bytes as f64));
+            self.carried
+                .served
+                .push((now.as_secs_f64(), sample.bytes as f64));
         }
     }
 }
@@ -134,7 +154,7 @@ fn at(series: &[(f64, f64)], time: f64) -> f64 {
 }
 
 impl Cell {
-    fn scenario(&self) -> Scenario {
+    pub(crate) fn scenario(&self, measures: Application) -> Scenario {
         let bps = self.mbps * 1e6;
         let one_way = Duration::from_nanos((self.rtt_ms * 1e6 / 2.0) as u64);
         let slots = (bps * self.rtt_ms / 1e3 / 12_000.0).max(20.0) as u32;
@@ -175,7 +195,7 @@ impl Cell {
         };
         let greedy = Application::Bulk { bytes: None };
         // The estimator comes when TCP has found its rate.
-        flow("probe", greedy.clone(), 0.0, 5.0);
+        flow("probe", measures, 0.0, MEASURES_FROM_S);
         let phase = (self.seed as f64 * 0.618).fract();
         match self.cross {
             Cross::Datagrams(share) if share > 0.0 => {
@@ -258,15 +278,20 @@ impl Cell {
 
     /// Runs the cell. `trace` prints the trains.
     pub(crate) fn run(&self, trace: bool) -> Vec<Pair> {
+        self.measured(trace).0
+    }
+
+    /// Estimates, what was carried, and the data packets that were sent.
+    pub(crate) fn measured(&self, trace: bool) -> (Vec<Pair>, Series, u64) {
         let mut watch = Watch {
             estimator: Estimator::new(1448, 52),
             number: 0,
-            served: Vec::new(),
-            own: Vec::new(),
+            carried: Series::default(),
             estimates: Vec::new(),
             trace,
         };
-        run(&self.scenario(), &mut watch);
+        let greedy = Application::Bulk { bytes: None };
+        let outcome = run(&self.scenario(greedy), &mut watch);
         let capacity = self.mbps * 1e6;
         let back = self.rtt_ms / 2e3;
         let pairs = watch.estimates.iter().map(|(now, estimate)| {
@@ -275,17 +300,15 @@ impl Cell {
                 Ok(estimate) => (estimate.from_s - self.rtt_ms / 1e3, estimate.to_s),
                 Err(_) => (now - 0.1, *now),
             };
-            let (from, to) = (from - back, to - back);
-            let seconds = to - from;
-            let all = at(&watch.served, to) - at(&watch.served, from);
-            let own = at(&watch.own, to + back) - at(&watch.own, from + back);
+            let others = watch.carried.others(from - back, to - back, back);
             Pair {
                 at_s: *now,
                 estimate: estimate.clone(),
-                available: capacity - (all - own) * 8.0 / seconds,
+                available: capacity - others,
             }
         });
-        pairs.collect()
+        let packets = outcome.flows[0].packets_sent;
+        (pairs.collect(), watch.carried, packets)
     }
 }
 
@@ -370,6 +393,14 @@ pub(crate) enum Half {
 }
 
 impl Half {
+    /// The reported half, unless one of the words is `chosen`.
+    pub(crate) fn of(words: &[String]) -> Half {
+        match words.iter().any(|word| word == "chosen") {
+            true => Half::Chosen,
+            false => Half::Reported,
+        }
+    }
+
     fn mbps(self) -> [f64; 4] {
         match self {
             Half::Chosen => [10.0, 30.0, 100.0, 500.0],
@@ -580,12 +611,8 @@ fn print_table<'a>(rows: impl Iterator<Item = (String, Vec<&'a (Cell, Errors)>)>
 /// Runs the reported half, or with the word `chosen` the other: prints a line for each cell, and
 /// tables. With the name of a group, only that; with a number, too, only that cell of it and its
 /// trains.
-pub(crate) fn table(words: impl Iterator<Item = String>) {
-    let words: Vec<String> = words.collect();
-    let half = match words.iter().any(|word| word == "chosen") {
-        true => Half::Chosen,
-        false => Half::Reported,
-    };
+pub(crate) fn table(words: &[String]) {
+    let half = Half::of(words);
     let only: Option<usize> = words.iter().find_map(|word| word.parse().ok());
     let is_asked = |name: &str| {
         let names = ["plain", "fair", "troubled"];
