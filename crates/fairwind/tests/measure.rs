@@ -212,13 +212,12 @@ fn vsftpd_is_a_sink_and_keeps_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let pub_folder = folder.path().join("pub");
     std::fs::create_dir(&pub_folder).unwrap();
-    std::os::unix::fs::chown(&pub_folder, Some(NOBODY), Some(NOBODY)).unwrap();
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
     let settings = format!(
         "listen=YES\nlisten_address=127.0.0.1\nlisten_port={port}\nbackground=NO\n\
-         ftp_username=nobody\nanonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\n\
+         run_as_launching_user=YES\nftp_username=nobody\nanonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\n\
          anon_root={root}\nanon_upload_enable=YES\nanon_other_write_enable=YES\n\
          anon_world_readable_only=NO\nsecure_chroot_dir={root}\nseccomp_sandbox=NO\n",
         root = folder.path().display(),
