@@ -60,6 +60,9 @@ CC_PARAMETERS(PROBE_PARAMETERS);
 #define PROBE_PATIENCE_MS 5000ULL
 /* Least round-trip times from train to train, 1/256: with half of one that a train may come early. */
 #define PROBE_APART (256 + 128 + 48)
+/* Trains with fewer samples become twice as long, so often: where ACKs come together. */
+#define PROBE_FEW 4
+#define PROBE_LONGEST 3
 /* k of the next fast train is kept in these, and is at least this. */
 #define FAST_UNIT 16
 #define FAST_LEAST 24
@@ -71,6 +74,7 @@ struct probe {
 	u32 available; /* bytes/s */
 	u16 due_ms; /* when the next train may begin, on the clock of milliseconds */
 	u8 fast; /* k of the next fast train, 1/FAST_UNIT */
+	u8 longer : 2; /* trains have `least` and `most` packets doubled as often */
 	u8 turn : 4; /* place in the cycle of the next train; 0: fast */
 	u8 is_ready : 1; /* init was called */
 };
@@ -113,6 +117,17 @@ static void learn_fast(struct sock *sk, struct probe *p, u64 received)
 		p->fast = min(p->fast + 1U, param(sk, fast) * FAST_UNIT / 1024);
 }
 
+/* Longer trains where they have few samples; shorter ones if they have many, or overflow the queue. */
+static void learn_length(struct probe *p)
+{
+	bool is_long = p->train.samples >= 3 * PROBE_FEW || p->train.lost;
+
+	if (is_long && p->longer)
+		p->longer--;
+	else if (!is_long && p->train.samples < PROBE_FEW && p->longer < PROBE_LONGEST)
+		p->longer++;
+}
+
 /* Takes the rates of the next trains from the one that has ended. */
 static void learn(struct sock *sk, struct probe *p)
 {
@@ -120,6 +135,8 @@ static void learn(struct sock *sk, struct probe *p)
 	u64 sent = train_sent_rate(&p->train);
 	u8 flags = p->train.flags;
 
+	if (!(flags & TRAIN_FIRST))
+		learn_length(p);
 	if (!received || (p->train.samples < 3 && !(flags & TRAIN_FIRST)))
 		return;
 	if (flags & TRAIN_FIRST) {
@@ -155,7 +172,8 @@ static u32 length(struct sock *sk, const struct probe *p, u32 rate)
 	/* tcp_tso_autosize */
 	u32 burst = max(min(rate >> 10, sk->sk_gso_max_size) / mss, 2U);
 
-	packets = max(min(packets, (u64)param(sk, most)), (u64)param(sk, least));
+	packets = max(min(packets, (u64)param(sk, most) << p->longer), (u64)param(sk, least)
+									       << p->longer);
 	packets = max(packets, (u64)burst * PROBE_BURSTS);
 	return ((u32)packets + burst - 1) / burst * burst;
 }

@@ -23,6 +23,8 @@
  *	            all before: whole bursts (after Man, Hasegawa and Murata, "ICIM: an inline
  *	            network measurement mechanism for high-speed networks", 2006). So a regression
  *	            over few or unequal bursts is exact.
+ *	aggregates  What comes together although it was sent apart has waited for each other: one
+ *		    sample, the last of them.
  *	stretched   A missing ACK takes away a sample, or makes it that of a packet before the
  *	and lost    burst's last; volume and time still belong together.
  *	delayed     A train ends with one packet outstanding, whose ACK may wait for another packet.
@@ -172,6 +174,15 @@ static inline void train_open(const struct sock *sk, struct train *tr, const str
 	tr->burst_us = tcp_sk(sk)->tcp_mstamp - rs->rtt_us;
 }
 
+/* Whether an ACK of the next burst came four times as fast after the latest one as data was sent. */
+static inline bool train_together(const struct sock *sk, const struct train *tr, u32 a, u32 volume,
+				  u32 burst_us)
+{
+	u64 acked = (u64)(volume - tr->last_v) * tcp_sk(sk)->mss_cache;
+
+	return acked * (burst_us - tr->burst_us) > (u64)train_burst(tr) * 4 * (a - tr->last_a);
+}
+
 /*
  * Takes the sample of an ACK, if it has one of this train. The first burst gives none: the pacer lets
  * the second follow early. The first window is one burst, and the packets in it are the samples.
@@ -210,11 +221,22 @@ static inline void train_ack(const struct sock *sk, struct train *tr, const stru
 	if (a > TRAIN_MAX_US || volume > TRAIN_MAX_SAMPLES || before(burst_us, tr->burst_us))
 		return;
 	if (burst_us != tr->burst_us) {
+		bool together = train_together(sk, tr, a, volume, burst_us);
+
 		if (tr->samples == TRAIN_MAX_SAMPLES)
 			return;
-		train_add(tr);
-		tr->longest = max(tr->longest, train_burst(tr));
-		tr->samples++;
+		if (together && tr->samples == 1) {
+			tr->begin = tr->burst_seq;
+			tr->burst_us = burst_us;
+			tr->burst_seq = rs->last_end_seq;
+			train_base(sk, tr);
+			return;
+		}
+		if (!together) {
+			train_add(tr);
+			tr->longest = max(tr->longest, train_burst(tr));
+			tr->samples++;
+		}
 		tr->sent_us += burst_us - tr->burst_us;
 		tr->sent = tr->burst_seq - tr->begin;
 		tr->burst_us = burst_us;
