@@ -117,14 +117,12 @@ static void learn_fast(struct sock *sk, struct probe *p, u64 received)
 		p->fast = min(p->fast + 1U, param(sk, fast) * FAST_UNIT / 1024);
 }
 
-/* Longer trains where they have few samples; shorter ones if they have many, or overflow the queue. */
+/* Longer trains where they have few samples; shorter ones if they overflow the queue. */
 static void learn_length(struct probe *p)
 {
-	bool is_long = p->train.samples >= 3 * PROBE_FEW || p->train.lost;
-
-	if (is_long && p->longer)
+	if (p->train.lost && p->longer)
 		p->longer--;
-	else if (!is_long && p->train.samples < PROBE_FEW && p->longer < PROBE_LONGEST)
+	else if (!p->train.lost && p->train.samples < PROBE_FEW && p->longer < PROBE_LONGEST)
 		p->longer++;
 }
 
