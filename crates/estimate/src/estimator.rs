@@ -155,6 +155,11 @@ impl Estimator {
         if train.is_first || train.limit.is_some_and(|limit| limit != Limit::Host) {
             return;
         }
+        let whole = self.latest.iter().filter(|past| past.train.lost == 0);
+        if train.lost > 0 && 2 * whole.count() >= self.latest.len() {
+            // A packet that is lost before the bottleneck was sent and not received. Others tell enough.
+            return;
+        }
         if train.received_error > BLURRED || ratio(train).is_none_or(|ratio| ratio < 1.0 + FLAT) {
             return;
         }
@@ -512,6 +517,17 @@ mod tests {
             estimator.add(1.0, 0, train);
         }
         assert_eq!(estimator.estimate(), Err(Unknown::Noise));
+    }
+
+    #[test]
+    fn trains_that_lost_a_packet_do_not_count_among_whole_ones() {
+        let mut estimator = after(3, 70e6);
+        let mut lossy = train(45e6, 70e6, false);
+        lossy.lost = 1;
+        lossy.received *= 0.9;
+        estimator.add(2.0, 0, lossy);
+        let available = estimator.estimate().unwrap().available;
+        assert!((available.value - 30e6).abs() < 1.0, "{available:?}");
     }
 
     #[test]
