@@ -90,7 +90,8 @@ fn random_losses_lost_acks_and_reverse_traffic_are_noise_and_no_error() {
     }
 }
 
-/// What is said from 8 s on behind this queue.
+/// What is said from 12 s on behind this queue: small shares take as long for a few fast trains, without
+/// which the capacity is vague.
 fn behind(queue: Queue, mbps: f64, rtt_ms: f64, cross: Cross) -> Errors {
     let cell = Cell {
         mbps,
@@ -101,7 +102,7 @@ fn behind(queue: Queue, mbps: f64, rtt_ms: f64, cross: Cross) -> Errors {
         seed: 3,
         trouble: Trouble::default(),
     };
-    Errors::of(&cell, &cell.run(false), 8.0)
+    Errors::of(&cell, &cell.run(false), 12.0)
 }
 
 #[test]
@@ -116,7 +117,6 @@ fn the_share_that_fair_queueing_gives_is_no_estimate() {
                 let said = behind(queue, mbps, rtt_ms, cross);
                 let cell = format!("{queue:?}, {mbps} Mbit/s, {cross:?}");
                 assert_eq!(said.why, Some(Unknown::FairQueueing), "{cell}");
-                // With few trains so far, the capacity is too vague to tell: no estimate either.
                 let all = said.unknown + said.estimates;
                 assert!(2 * said.fair > all, "{cell}: {} of {all}", said.fair);
                 assert!(10 * said.estimates <= all, "{cell}: {}", said.estimates);
