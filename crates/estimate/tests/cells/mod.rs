@@ -544,7 +544,7 @@ fn summary(name: &str, results: &[&(Cell, Errors)]) -> String {
     let every = of_cells(&|errors| errors.every_rtts);
     let unknown: usize = results.iter().map(|(_, errors)| errors.unknown).sum();
     let known: usize = results.iter().map(|(_, errors)| errors.estimates).sum();
-    format!(
+    let row = format!(
         "| {name} | {} | {:.1} % | {:.1} % | {:.1} % | {:.0} % | {:.1} % | {:.1} | {:.1} | {:.1} % |",
         results.len(),
         100.0 * quantile(&all, 0.5),
@@ -555,7 +555,9 @@ fn summary(name: &str, results: &[&(Cell, Errors)]) -> String {
         every.0,
         every.1,
         100.0 * unknown as f64 / (known + unknown).max(1) as f64,
-    )
+    );
+    // Where no cell has an estimate.
+    row.replace("NaN %", "–").replace("NaN", "–")
 }
 
 /// A group of cells: its name in the tables, and the results.
