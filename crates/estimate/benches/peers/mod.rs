@@ -223,12 +223,12 @@ pub(crate) fn table(half: Half) {
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     let cells = half.plain();
-    let groups: [(&str, &dyn Fn(&Cross) -> bool); 3] = [
-        ("datagrams", &|cross| matches!(cross, Cross::Datagrams(_))),
-        ("one Cubic", &|cross| *cross == CUBIC),
-        ("eight Reno", &|cross| *cross == EIGHT_RENO),
-    ];
-    for (name, is) in groups {
+    for name in ["datagrams", "one Cubic", "eight Reno"] {
+        let is = |cross: &Cross| match cross {
+            Cross::Datagrams(_) => name == "datagrams",
+            cross if *cross == CUBIC => name == "one Cubic",
+            cross => *cross == EIGHT_RENO && name == "eight Reno",
+        };
         let mut rows = [Vec::new(), Vec::new(), Vec::new()];
         for cell in cells.iter().filter(|cell| is(&cell.cross)) {
             let quiet = Watch::run(cell, None).2;

@@ -60,7 +60,7 @@ impl Method for Spruce {
     }
 
     fn arrival(&mut self, now: f64, number: u64) {
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             self.first_of_pair = Some((number, now));
             return;
         }
