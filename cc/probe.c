@@ -58,6 +58,11 @@ CC_PARAMETERS(PROBE_PARAMETERS);
 #define PROBE_MOST_RATE 4000000000ULL
 /* A train takes its share of at most this time: a wrong rate must not last. */
 #define PROBE_PATIENCE_MS 5000ULL
+/* Least round-trip times from train to train, 1/256: with half of one that a train may come early. */
+#define PROBE_APART (256 + 128 + 48)
+/* Trains with fewer samples become twice as long, so often: where ACKs come together. */
+#define PROBE_FEW 4
+#define PROBE_LONGEST 3
 /* k of the next fast train is kept in these, and is at least this. */
 #define FAST_UNIT 16
 #define FAST_LEAST 24
@@ -69,6 +74,7 @@ struct probe {
 	u32 available; /* bytes/s */
 	u16 due_ms; /* when the next train may begin, on the clock of milliseconds */
 	u8 fast; /* k of the next fast train, 1/FAST_UNIT */
+	u8 longer : 2; /* trains have `least` and `most` packets doubled as often */
 	u8 turn : 4; /* place in the cycle of the next train; 0: fast */
 	u8 is_ready : 1; /* init was called */
 };
@@ -111,6 +117,15 @@ static void learn_fast(struct sock *sk, struct probe *p, u64 received)
 		p->fast = min(p->fast + 1U, param(sk, fast) * FAST_UNIT / 1024);
 }
 
+/* Longer trains where they have few samples; shorter ones if they overflow the queue. */
+static void learn_length(struct probe *p)
+{
+	if (p->train.lost && p->longer)
+		p->longer--;
+	else if (!p->train.lost && p->train.samples < PROBE_FEW && p->longer < PROBE_LONGEST)
+		p->longer++;
+}
+
 /* Takes the rates of the next trains from the one that has ended. */
 static void learn(struct sock *sk, struct probe *p)
 {
@@ -118,6 +133,8 @@ static void learn(struct sock *sk, struct probe *p)
 	u64 sent = train_sent_rate(&p->train);
 	u8 flags = p->train.flags;
 
+	if (!(flags & TRAIN_FIRST))
+		learn_length(p);
 	if (!received || (p->train.samples < 3 && !(flags & TRAIN_FIRST)))
 		return;
 	if (flags & TRAIN_FIRST) {
@@ -153,7 +170,8 @@ static u32 length(struct sock *sk, const struct probe *p, u32 rate)
 	/* tcp_tso_autosize */
 	u32 burst = max(min(rate >> 10, sk->sk_gso_max_size) / mss, 2U);
 
-	packets = max(min(packets, (u64)param(sk, most)), (u64)param(sk, least));
+	packets = max(min(packets, (u64)param(sk, most) << p->longer), (u64)param(sk, least)
+									       << p->longer);
 	packets = max(packets, (u64)burst * PROBE_BURSTS);
 	return ((u32)packets + burst - 1) / burst * burst;
 }
@@ -188,6 +206,22 @@ static void send_train(struct sock *sk, struct probe *p)
 		sk->sk_pacing_rate = min((u64)rate, (u64)sk->sk_max_pacing_rate);
 }
 
+/*
+ * Least time from the beginning of a train to that of the next. What a train takes from others that
+ * keep the queue filled, their ACKs show them a round-trip time later: there is a hole as long as the
+ * train, and a train in it would find the path empty. So the next comes after the hole, at no fixed
+ * time.
+ */
+static u64 apart_ms(const struct tcp_sock *tp, const struct train *tr)
+{
+	u64 rtt_us = tp->srtt_us >> 3;
+	u32 least_us = tcp_min_rtt(tp);
+
+	if (!tr->open || tr->open_rtt < least_us + least_us / 16)
+		return 0;
+	return rtt_us * (PROBE_APART + (tp->tcp_mstamp & 255) / 2) / 256000;
+}
+
 static void begin_train(struct sock *sk, struct probe *p)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -198,6 +232,7 @@ static void begin_train(struct sock *sk, struct probe *p)
 	due_ms = min(due_ms, PROBE_PATIENCE_MS);
 	/* An eighth more or less, lest trains meet what they themselves have set off a while ago. */
 	due_ms += (due_ms * (tp->tcp_mstamp & 255) >> 10) - due_ms / 8;
+	due_ms = max(due_ms, apart_ms(tp, &p->train));
 	train_begin(sk, &p->train, packets, kind);
 	p->turn = p->turn + 1 < PROBE_CYCLE ? p->turn + 1 : 0;
 	p->due_ms = clock_ms(sk) + due_ms;
@@ -256,10 +291,10 @@ CC_HOOK(u32, probe_undo_cwnd, struct sock *sk)
 	return tcp_sk(sk)->snd_cwnd;
 }
 
-/* Small bursts: each is a sample. */
+/* Small bursts: each is a sample. Receivers acknowledge pairs at once. */
 CC_HOOK(u32, probe_min_tso_segs, struct sock *sk)
 {
-	return 1;
+	return 2;
 }
 
 CC_CONTROL(probe) = {

@@ -23,6 +23,8 @@
  *	            all before: whole bursts (after Man, Hasegawa and Murata, "ICIM: an inline
  *	            network measurement mechanism for high-speed networks", 2006). So a regression
  *	            over few or unequal bursts is exact.
+ *	aggregates  What comes together although it was sent apart has waited for each other: one
+ *		    sample, the last of them.
  *	stretched   A missing ACK takes away a sample, or makes it that of a packet before the
  *	and lost    burst's last; volume and time still belong together.
  *	delayed     A train ends with one packet outstanding, whose ACK may wait for another packet.
@@ -61,13 +63,14 @@ struct train {
 	u32 last_a; /* latest sample, in the sums when the next one comes or the train ends: time, us */
 	u32 sent_us; /* from the first sample to the latest: time of sending, us */
 	u32 sent; /* what was sent in that time, bytes */
-	u32 first_rtt; /* round-trip time of the first sample, us */
+	u32 open_rtt; /* round-trip time of the first ACK, us */
 	u16 last_v; /* latest sample: packets */
 	u16 samples; /* bursts */
 	u16 number; /* trains that have ended */
 	u16 lost; /* packets marked lost while it was under way */
 	u8 flags;
 	u8 stage; /* one of enum train_stage */
+	u8 open; /* packets of the train that the first ACK was of; 255: as many or more */
 	/* Below here, for the control alone: the train that is under way. */
 	u8 kind; /* its flags */
 	u16 lost_before; /* packets that the connection had marked lost */
@@ -87,7 +90,7 @@ enum train_stage {
 };
 
 _Static_assert(sizeof(struct train) == 88, "as in crates/estimate");
-_Static_assert(__builtin_offsetof(struct train, first_rtt) == 40, "as in crates/estimate");
+_Static_assert(__builtin_offsetof(struct train, open_rtt) == 40, "as in crates/estimate");
 _Static_assert(__builtin_offsetof(struct train, flags) == 52, "as in crates/estimate");
 
 /*
@@ -147,17 +150,37 @@ static inline void train_clear(struct train *tr)
 	tr->sent = 0;
 	tr->longest = 0;
 	tr->samples = 0;
+	tr->open = 0;
 }
 
 /* Takes this ACK as the first sample. */
-static inline void train_base(const struct sock *sk, struct train *tr, const struct rate_sample *rs)
+static inline void train_base(const struct sock *sk, struct train *tr)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	tr->samples = 1;
-	tr->first_rtt = rs->rtt_us;
 	tr->first_us = tp->tcp_mstamp;
 	tr->first_delivered = tp->delivered;
+}
+
+/* Takes the first ACK: what the path does to the first packets, which meet no others of the train. */
+static inline void train_open(const struct sock *sk, struct train *tr, const struct rate_sample *rs)
+{
+	u32 mss = max(tcp_sk(sk)->mss_cache, 1U);
+
+	tr->stage = TRAIN_SAMPLED;
+	tr->open_rtt = rs->rtt_us;
+	tr->open = min((rs->last_end_seq - tr->begin) / mss, 255U);
+	tr->burst_us = tcp_sk(sk)->tcp_mstamp - rs->rtt_us;
+}
+
+/* Whether an ACK of the next burst came four times as fast after the latest one as data was sent. */
+static inline bool train_together(const struct sock *sk, const struct train *tr, u32 a, u32 volume,
+				  u32 burst_us)
+{
+	u64 acked = (u64)(volume - tr->last_v) * tcp_sk(sk)->mss_cache;
+
+	return acked * (burst_us - tr->burst_us) > (u64)train_burst(tr) * 4 * (a - tr->last_a);
 }
 
 /*
@@ -177,10 +200,9 @@ static inline void train_ack(const struct sock *sk, struct train *tr, const stru
 		return;
 	if (tr->stage == TRAIN_BEGUN) {
 		train_clear(tr);
-		tr->stage = TRAIN_SAMPLED;
-		tr->burst_us = burst_us;
+		train_open(sk, tr, rs);
 		if (tr->kind & TRAIN_FIRST)
-			train_base(sk, tr, rs);
+			train_base(sk, tr);
 	}
 	if (!tr->samples && burst_us == tr->burst_us) {
 		tr->burst_seq = rs->last_end_seq;
@@ -190,20 +212,31 @@ static inline void train_ack(const struct sock *sk, struct train *tr, const stru
 		/* From here on, begin is the end of the first burst. */
 		tr->begin = tr->burst_seq;
 		tr->burst_us = burst_us;
-		train_base(sk, tr, rs);
+		train_base(sk, tr);
 	} else if (tr->samples == 1 && burst_us == tr->burst_us && !(tr->kind & TRAIN_FIRST)) {
-		train_base(sk, tr, rs);
+		train_base(sk, tr);
 	}
 	a = (u32)tp->tcp_mstamp - tr->first_us;
 	volume = tp->delivered - tr->first_delivered;
 	if (a > TRAIN_MAX_US || volume > TRAIN_MAX_SAMPLES || before(burst_us, tr->burst_us))
 		return;
 	if (burst_us != tr->burst_us) {
+		bool together = train_together(sk, tr, a, volume, burst_us);
+
 		if (tr->samples == TRAIN_MAX_SAMPLES)
 			return;
-		train_add(tr);
-		tr->longest = max(tr->longest, train_burst(tr));
-		tr->samples++;
+		if (together && tr->samples == 1) {
+			tr->begin = tr->burst_seq;
+			tr->burst_us = burst_us;
+			tr->burst_seq = rs->last_end_seq;
+			train_base(sk, tr);
+			return;
+		}
+		if (!together) {
+			train_add(tr);
+			tr->longest = max(tr->longest, train_burst(tr));
+			tr->samples++;
+		}
 		tr->sent_us += burst_us - tr->burst_us;
 		tr->sent = tr->burst_seq - tr->begin;
 		tr->burst_us = burst_us;

@@ -58,6 +58,13 @@ pub enum Unknown {
     /// Trains lose packets and their delay does not rise: a policer, or a queue as short as a burst.
     #[error("packets are lost before any delay shows")]
     Losses,
+    /// Trains are received at one rate, whatever theirs is, as if there were no other traffic; but
+    /// their first packets pass faster than a link of that capacity lets them.
+    #[error(
+        "fair queueing: first packets pass faster than the trains behind them, so these get this \
+         connection's share"
+    )]
+    FairQueueing,
     /// What trains show differs too much from one to the next.
     #[error("the delay is too noisy")]
     Noise,
@@ -70,6 +77,21 @@ fn limited(limit: Limit) -> &'static str {
         Limit::Host => "this host sends no faster",
     }
 }
+
+/// Round trips of first packets that are kept.
+const OPENINGS: usize = 24;
+/// Packets that leave at once, at least.
+const PAIR: u32 = 2;
+/// Cross traffic of less than this share of the capacity may be none.
+const NO_CROSS: f64 = 0.1;
+/// First packets pass faster if their round trip falls short of what a link of this capacity would make
+/// it by these packets' times, a time that clocks and hosts may be wrong by, seconds, and as many
+/// standard deviations of the times of ACKs.
+const SHORT_PACKETS: f64 = 0.2;
+const SHORT_S: f64 = 60e-6;
+const SHORT_DEVIATIONS: f64 = 4.0;
+/// Bits of the smallest packet that may have shown the least round-trip time: a SYN's.
+const SYN_BITS: f64 = 480.0;
 
 /// A train and when it ended.
 #[derive(Clone, Debug)]
@@ -90,6 +112,10 @@ pub struct Estimator {
     /// Capacities by a fast train and the slow ones before it, bit/s.
     capacities: VecDeque<f64>,
     latest: VecDeque<Past>,
+    /// First packets of trains: their number, their round-trip time, and the noise of the train, s.
+    openings: VecDeque<(u32, f64, f64)>,
+    /// Least round-trip time of the connection, s.
+    least_rtt_s: f64,
 }
 
 impl Estimator {
@@ -101,7 +127,15 @@ impl Estimator {
             slow: VecDeque::new(),
             capacities: VecDeque::new(),
             latest: VecDeque::new(),
+            openings: VecDeque::new(),
+            least_rtt_s: f64::INFINITY,
         }
+    }
+
+    /// The least round-trip time of the connection, seconds, of which packet ever. Without it, fair
+    /// queueing is not noticed.
+    pub fn set_least_rtt(&mut self, seconds: f64) {
+        self.least_rtt_s = seconds;
     }
 
     /// Adds a train that has ended at `at_s`, seconds of the caller's clock, when the connection had
@@ -114,7 +148,16 @@ impl Estimator {
         };
         push(&mut self.latest, past.clone(), 8);
         let train = &past.train;
+        if (1..=PAIR).contains(&train.open) && !train.is_first {
+            let opening = (train.open, train.open_rtt_s, train.noise_s);
+            push(&mut self.openings, opening, OPENINGS);
+        }
         if train.is_first || train.limit.is_some_and(|limit| limit != Limit::Host) {
+            return;
+        }
+        let whole = self.latest.iter().filter(|past| past.train.lost == 0);
+        if train.lost > 0 && 2 * whole.count() >= self.latest.len() {
+            // A packet that is lost before the bottleneck was sent and not received. Others tell enough.
             return;
         }
         if train.received_error > BLURRED || ratio(train).is_none_or(|ratio| ratio < 1.0 + FLAT) {
@@ -219,6 +262,10 @@ impl Estimator {
             - 1.0;
         let error = (error.powi(2) + (slope * capacity_error).powi(2)).sqrt();
         let error = error.max(0.005 * capacity);
+        let may_be_none = (NO_CROSS * capacity).max(NORMAL_80 * error);
+        if capacity - mean < may_be_none && self.opens_fast(capacity) {
+            return Err(Unknown::FairQueueing);
+        }
         // What the connection itself got was available.
         let own = f64::from(last.delivered.wrapping_sub(first.delivered)) * self.packet
             / (last.at_s - first.at_s).max(1e-9);
@@ -241,6 +288,26 @@ impl Estimator {
             from_s: first.at_s,
             to_s: last.at_s,
         })
+    }
+
+    /// Whether first packets pass faster than a link of this capacity, bit/s, lets them.
+    fn opens_fast(&self, capacity: f64) -> bool {
+        let expected = |packets: u32| (f64::from(packets) * self.packet - SYN_BITS) / capacity;
+        let mut short: Vec<f64> = self
+            .openings
+            .iter()
+            .map(|(packets, rtt, _)| expected(*packets) - (rtt - self.least_rtt_s))
+            .collect();
+        short.sort_by(f64::total_cmp);
+        // Of the quicker ones, as the least round-trip time is that of a packet which met no delay.
+        let Some(short) = short.get(short.len() * 3 / 4) else {
+            return false;
+        };
+        let noise: VecDeque<f64> = self.openings.iter().map(|(_, _, noise)| *noise).collect();
+        let bound = SHORT_PACKETS * self.packet / capacity
+            + SHORT_S
+            + SHORT_DEVIATIONS * median(&noise).unwrap_or(0.0);
+        self.least_rtt_s.is_finite() && *short > bound
     }
 
     /// Why there is no estimate.
@@ -306,6 +373,45 @@ mod tests {
     use super::*;
 
     const CAPACITY: f64 = 100e6;
+
+    /// As if at a link of this capacity that is idle, with first pairs this much earlier, s.
+    fn opening_early(early_s: f64, noise_s: f64) -> Estimator {
+        let mut estimator = Estimator::new(1448, 52);
+        estimator.set_least_rtt(0.020 + 480.0 / CAPACITY);
+        for index in 0..12 {
+            let is_fast = index % 4 == 3;
+            let mut train = train(if is_fast { 4.0 } else { 1.25 } * CAPACITY, 0.0, is_fast);
+            train.open = 2;
+            train.open_rtt_s = 0.020 + 24_000.0 / CAPACITY - early_s;
+            train.noise_s = noise_s;
+            estimator.add(0.1 * f64::from(index), 0, train);
+        }
+        estimator
+    }
+
+    #[test]
+    fn first_packets_that_pass_faster_than_their_train_mean_fair_queueing() {
+        // A packet takes 120 us. A fair share of a link twice as fast lets the first one pass in 60 us.
+        assert!(opening_early(0.0, 0.0).estimate().is_ok());
+        assert_eq!(
+            opening_early(60e-6, 0.0).estimate(),
+            Err(Unknown::FairQueueing)
+        );
+        // What lies within the noise of the delay tells nothing.
+        assert!(opening_early(60e-6, 20e-6).estimate().is_ok());
+    }
+
+    #[test]
+    fn first_packets_tell_nothing_beside_cross_traffic() {
+        let mut estimator = after(3, 70e6);
+        estimator.set_least_rtt(0.020);
+        for train in estimator.latest.clone() {
+            let mut train = train.train;
+            (train.open, train.open_rtt_s) = (2, 0.020);
+            estimator.add(2.0, 0, train);
+        }
+        assert!(estimator.estimate().is_ok());
+    }
 
     /// A train of this rate, bit/s with headers, beside cross traffic of this rate.
     fn train(rate: f64, cross: f64, is_fast: bool) -> Train {
@@ -411,6 +517,17 @@ mod tests {
             estimator.add(1.0, 0, train);
         }
         assert_eq!(estimator.estimate(), Err(Unknown::Noise));
+    }
+
+    #[test]
+    fn trains_that_lost_a_packet_do_not_count_among_whole_ones() {
+        let mut estimator = after(3, 70e6);
+        let mut lossy = train(45e6, 70e6, false);
+        lossy.lost = 1;
+        lossy.received *= 0.9;
+        estimator.add(2.0, 0, lossy);
+        let available = estimator.estimate().unwrap().available;
+        assert!((available.value - 30e6).abs() < 1.0, "{available:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A train as the control's state describes it: `struct train` of `cc/include/fairwind/estimate.h`.
 
 /// Bytes of a control's state that describe a train: it is the state's first member.
-pub const TRAIN_BYTES: usize = 54;
+pub const TRAIN_BYTES: usize = 55;
 
 const APPLICATION: u8 = 1;
 const RECEIVER: u8 = 2;
@@ -20,8 +20,12 @@ pub struct Train {
     pub received: f64,
     /// Standard error of `received`, as a share of it; infinite with less than three samples.
     pub received_error: f64,
-    /// Round-trip time of the first sample, seconds.
-    pub first_rtt_s: f64,
+    /// Standard deviation of the times of its ACKs from those of an even rate, seconds.
+    pub noise_s: f64,
+    /// Packets of the train that its first ACK was of; 0 if there was none.
+    pub open: u32,
+    /// Round-trip time of that ACK, seconds.
+    pub open_rtt_s: f64,
     /// Packets marked lost while the train was under way.
     pub lost: u32,
     /// Of the faster of two kinds.
@@ -67,7 +71,7 @@ pub fn latest(state: &[u8], mss: u32) -> Option<(u16, Train)> {
         v: f64::from(u32_at(state, 20)),
         a: f64::from(u32_at(state, 24)),
     };
-    let (packets_per_us, received_error) = sums.slope();
+    let (packets_per_us, received_error, noise_us) = sums.slope();
     let sent_us = f64::from(u32_at(state, 32));
     let train = Train {
         samples,
@@ -77,7 +81,9 @@ pub fn latest(state: &[u8], mss: u32) -> Option<(u16, Train)> {
         },
         received: packets_per_us * f64::from(mss) * 1e6,
         received_error,
-        first_rtt_s: f64::from(u32_at(state, 40)) / 1e6,
+        noise_s: noise_us / 1e6,
+        open: u32::from(state[54]),
+        open_rtt_s: f64::from(u32_at(state, 40)) / 1e6,
         lost: u32::from(u16_at(state, 50)),
         is_fast: flags & FAST != 0,
         is_first: flags & FIRST != 0,
@@ -103,17 +109,19 @@ struct Sums {
 }
 
 impl Sums {
-    /// Packets a microsecond, and its standard error as a share of it; (0, infinite) if unknown.
-    fn slope(&self) -> (f64, f64) {
+    /// Packets a microsecond, its standard error as a share of it, and the standard deviation of the
+    /// times, microseconds; (0, infinite, 0) if unknown.
+    fn slope(&self) -> (f64, f64, f64) {
         let spread = self.vv - self.v * self.v / self.n;
         let together = self.va - self.v * self.a / self.n;
         if self.n < 3.0 || spread <= 0.0 || together <= 0.0 {
-            return (0.0, f64::INFINITY);
+            return (0.0, f64::INFINITY, 0.0);
         }
         let us_per_packet = together / spread;
         let left = (self.aa - self.a * self.a / self.n) - us_per_packet * together;
-        let error = (left.max(0.0) / (self.n - 2.0) / spread).sqrt();
-        (1.0 / us_per_packet, error / us_per_packet)
+        let noise = (left.max(0.0) / (self.n - 2.0)).sqrt();
+        let error = noise / spread.sqrt();
+        (1.0 / us_per_packet, error / us_per_packet, noise)
     }
 }
 
@@ -147,7 +155,7 @@ mod tests {
         for half in [4_u16, 3, 7, 1] {
             state.extend(half.to_ne_bytes());
         }
-        state.extend([FAST | SLOW, 0]);
+        state.extend([FAST | SLOW, 0, 2]);
         state
     }
 
@@ -159,7 +167,8 @@ mod tests {
         assert!((train.sent - 2_896_000.0).abs() < 1e-3);
         assert!((train.received - 965_333.3).abs() < 0.1);
         assert!(train.received_error.abs() < 1e-9);
-        assert!((train.first_rtt_s - 0.025).abs() < 1e-12);
+        assert!(train.open == 2 && (train.open_rtt_s - 0.025).abs() < 1e-12);
+        assert!(train.noise_s < 1e-9);
         assert!(train.is_fast && !train.is_first);
         assert_eq!(train.limit, Some(Limit::Host));
     }
@@ -170,6 +179,6 @@ mod tests {
         collecting[53] = 2;
         assert_eq!(latest(&collecting, 1448), None);
         assert_eq!(latest(&[0; 104], 1448), None);
-        assert_eq!(latest(&state()[..53], 1448), None);
+        assert_eq!(latest(&state()[..54], 1448), None);
     }
 }

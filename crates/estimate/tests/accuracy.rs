@@ -2,7 +2,8 @@
 
 mod cells;
 
-use cells::{Cell, Cross, Errors, Trouble, quantile};
+use cells::{CUBIC, Cell, Cross, EIGHT_CUBIC, EIGHT_RENO, Errors, Queue, Trouble, quantile};
+use fairwind_estimate::Unknown;
 
 /// Runs a cell with some load.
 fn errors(mbps: f64, rtt_ms: f64, cross: Cross) -> Errors {
@@ -14,6 +15,7 @@ fn errors_in(mbps: f64, rtt_ms: f64, cross: Cross, trouble: Trouble) -> Errors {
         mbps,
         rtt_ms,
         cross,
+        queue: Queue::Fifo,
         seconds: 20.0,
         seed: 3,
         trouble,
@@ -47,7 +49,7 @@ fn datagrams_leave_what_the_estimate_says() {
 
 #[test]
 fn a_transfer_that_fills_the_link_leaves_next_to_nothing() {
-    let errors = errors(100.0, 20.0, Cross::Bulk("cubic", 1));
+    let errors = errors(100.0, 20.0, CUBIC);
     let available = sizes(&errors.available);
     assert!(quantile(&available, 0.5) < 0.05);
     assert!(quantile(&available, 0.95) < 0.15);
@@ -86,4 +88,53 @@ fn random_losses_lost_acks_and_reverse_traffic_are_noise_and_no_error() {
         let capacity = quantile(&sizes(&errors.capacity), 0.5);
         assert!(capacity < 0.1, "{trouble:?}: capacity {capacity}");
     }
+}
+
+/// What is said from 12 s on behind this queue: small shares take as long for a few fast trains, without
+/// which the capacity is vague.
+fn behind(queue: Queue, mbps: f64, rtt_ms: f64, cross: Cross) -> Errors {
+    let cell = Cell {
+        mbps,
+        rtt_ms,
+        cross,
+        queue,
+        seconds: 20.0,
+        seed: 3,
+        trouble: Trouble::default(),
+    };
+    Errors::of(&cell, &cell.run(false), 12.0)
+}
+
+#[test]
+fn the_share_that_fair_queueing_gives_is_no_estimate() {
+    // Behind WFQ, first packets of one of two flows are hardly faster.
+    for (queue, crosses) in [
+        (Queue::FqCodel, &[CUBIC, EIGHT_CUBIC][..]),
+        (Queue::Wfq, &[EIGHT_CUBIC]),
+    ] {
+        for (mbps, rtt_ms) in [(10.0, 50.0), (30.0, 50.0), (100.0, 20.0)] {
+            for &cross in crosses {
+                let said = behind(queue, mbps, rtt_ms, cross);
+                let cell = format!("{queue:?}, {mbps} Mbit/s, {cross:?}");
+                assert_eq!(said.why, Some(Unknown::FairQueueing), "{cell}");
+                let all = said.unknown + said.estimates;
+                assert!(2 * said.fair > all, "{cell}: {} of {all}", said.fair);
+                assert!(10 * said.estimates <= all, "{cell}: {}", said.estimates);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_queue_in_order_of_arrival_is_not_taken_for_fair_queueing() {
+    let loads = [0.0, 0.3, 0.6, 0.9].map(Cross::Datagrams);
+    for cross in loads.into_iter().chain([CUBIC, EIGHT_CUBIC, EIGHT_RENO]) {
+        for (mbps, rtt_ms) in [(10.0, 50.0), (30.0, 50.0), (100.0, 20.0), (500.0, 5.0)] {
+            let said = behind(Queue::Fifo, mbps, rtt_ms, cross);
+            assert_eq!(said.fair, 0, "{mbps} Mbit/s, {cross:?}");
+        }
+    }
+    // Nor is a fair queue that has nothing else in it.
+    let idle = behind(Queue::FqCodel, 30.0, 50.0, Cross::Datagrams(0.0));
+    assert_eq!(idle.unknown, 0);
 }

@@ -6,10 +6,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use fairwind_cc::kernel::check_requirements;
-use fairwind_testing::{eventually, permitted};
+use fairwind_testing::{eventually, install_root, or_skip, permitted};
 use serde_json::Value;
 
 use crate::everybody::Everybody;
+use crate::serve::{NOBODY, Service, fairwind};
 use crate::turn::in_the_lab;
 
 const FAIRWIND: &str = env!("CARGO_BIN_EXE_fairwind");
@@ -172,4 +173,156 @@ fn an_idle_link_is_measured_on_the_running_kernel() {
     assert!((47.0..=53.0).contains(&mbps("capacity_mbps")), "{result}");
     assert!((45.0..=53.0).contains(&mbps("available_mbps")), "{result}");
     assert!((20.0..=25.0).contains(&mbps("min_rtt_ms")), "{result}");
+}
+
+#[test]
+fn an_ftp_server_with_write_rights_is_a_sink_and_keeps_nothing() {
+    let Some(_turn) = in_the_lab() else { return };
+    if !permitted(check_requirements()) {
+        return;
+    }
+    let there = tempfile::tempdir().unwrap();
+    std::os::unix::fs::chown(there.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let folder = there.path().to_str().unwrap();
+    let lines = behind(
+        &["--bandwidth", "20Mbit/s", "--delay", "5ms"],
+        &format!(
+            "FAIRWIND_FTP_PASSWORD=secret {FAIRWIND} serve {folder} --listen 0.0.0.0:2121 --user alice"
+        ),
+        &format!(
+            "sleep 1; {FAIRWIND} measure ftp://alice:secret@$FAIRWIND_PEER:2121 --duration 3s"
+        ),
+    );
+    let result = lines.last().unwrap();
+    let mbps = result["available_mbps"].as_f64();
+    let mbps = mbps.unwrap_or_else(|| panic!("{result}"));
+    assert!((18.0..=21.0).contains(&mbps), "{result}");
+    let left: Vec<_> = std::fs::read_dir(there.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn vsftpd_is_a_sink_and_keeps_nothing() {
+    if !permitted(check_requirements()) {
+        return;
+    }
+    let Some(root) = or_skip(install_root("vsftpd")) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let pub_folder = folder.path().join("pub");
+    std::fs::create_dir(&pub_folder).unwrap();
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let settings = format!(
+        "listen=YES\nlisten_address=127.0.0.1\nlisten_port={port}\nbackground=NO\n\
+         run_as_launching_user=YES\nftp_username=nobody\nanonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\n\
+         anon_root={root}\nanon_upload_enable=YES\nanon_other_write_enable=YES\n\
+         anon_world_readable_only=NO\nsecure_chroot_dir={root}\nseccomp_sandbox=NO\n",
+        root = folder.path().display(),
+    );
+    let configuration = folder.path().join("vsftpd.conf");
+    std::fs::write(&configuration, settings).unwrap();
+    let mut server = Command::new(root.join("usr/sbin/vsftpd"))
+        .arg(&configuration)
+        .spawn()
+        .unwrap();
+    let there = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
+    assert!(eventually(there));
+    let url = format!("ftp://127.0.0.1:{port}/pub");
+    let output = measure(&[&url, "--duration", "1s", "--bytes", "20MB"]);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    // Loopback may be too fast to tell its rate, but what was sent has arrived.
+    let lines = text(&output.stdout);
+    let error = text(&output.stderr);
+    let result: Value = serde_json::from_str(lines.lines().last().expect(&error)).unwrap();
+    assert!(result["bytes"].as_u64().unwrap() > 100_000, "{result}");
+    assert!(!error.contains("is left"), "{error}");
+    let left: Vec<_> = std::fs::read_dir(&pub_folder).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn an_ftp_server_that_refuses_the_file_is_told() {
+    if !permitted(check_requirements()) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::by(&mut fairwind(&[
+        folder.path().to_str().unwrap(),
+        "--listen",
+        "127.0.0.1:0",
+    ]));
+    let output = measure(&[&service.url]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("refused STOR fairwind-measure-") && error.contains("550"),
+        "{error}"
+    );
+}
+
+/// What `measure` says of a service that does this with its one connection.
+fn measured_at(serve: impl FnOnce(TcpStream) + Send + 'static) -> Output {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("discard://{}", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || serve(listener.accept().unwrap().0));
+    let output = measure(&[&url, "--duration", "2s"]);
+    server.join().unwrap();
+    output
+}
+
+#[test]
+fn a_service_that_closes_at_once_or_never_reads_is_told() {
+    if !permitted(check_requirements()) {
+        return;
+    }
+    let closed = measured_at(drop);
+    assert_eq!(closed.status.code(), Some(1));
+    let error = text(&closed.stderr);
+    assert!(
+        error.contains("reset by peer") || error.contains("Broken pipe"),
+        "{error}"
+    );
+    let never_read = measured_at(|stream| {
+        std::thread::sleep(Duration::from_secs(3));
+        drop(stream);
+    });
+    assert_eq!(never_read.status.code(), Some(1));
+    let error = text(&never_read.stderr);
+    assert!(error.contains("the receiver's window is full"), "{error}");
+}
+
+#[test]
+fn the_advisor_takes_a_result() {
+    let Some(_turn) = in_the_lab() else { return };
+    if !permitted(check_requirements()) {
+        return;
+    }
+    let state = tempfile::tempdir().unwrap();
+    let client = format!(
+        "export STATE_DIRECTORY={}
+         {FAIRWIND} advisor paths add lab $FAIRWIND_PEER >/dev/null
+         timeout 30 {FAIRWIND} advisor 2>/dev/null &
+         sleep 1
+         {FAIRWIND} measure $FAIRWIND_PEER --duration 2s --report || exit
+         {FAIRWIND} history $FAIRWIND_PEER --json | tr -d '\\n'
+         kill %1",
+        state.path().display()
+    );
+    let lines = behind(
+        &["--bandwidth", "20Mbit/s", "--delay", "10ms"],
+        &format!("{FAIRWIND} measure --sink 0.0.0.0:4009"),
+        &client,
+    );
+    let [.., result, history] = &lines[..] else {
+        panic!("{lines:?}");
+    };
+    let sample = &history["hops"][0]["samples"][0];
+    assert_eq!(result["result"], true);
+    let mbps = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{history}"));
+    let (told, kept) = (&result["available_mbps"], &sample["available_mbps"]);
+    assert!((mbps(told) - mbps(kept)).abs() < 0.1, "{result}, {history}");
 }

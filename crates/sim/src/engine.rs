@@ -2,7 +2,7 @@
 //! and applications.
 
 use fairwind_path::units::{Duration, Time};
-use fairwind_workload::{Driver, Step};
+use fairwind_workload::{Application, Driver, Step};
 
 use crate::agenda::{NEVER, Source};
 use crate::network::Network;
@@ -144,7 +144,7 @@ impl<'a> Engine<'a> {
                     break;
                 }
             } else {
-                self.on_connection_event(now, source - own);
+                self.on_connection_event(now, source - own, observer);
             }
         }
         self.finish()
@@ -168,6 +168,7 @@ impl<'a> Engine<'a> {
             connection.received_before += u64::from(packet.len);
             totals.meter.add(now, u64::from(packet.len));
             self.data_packets += 1;
+            observer.arrival(connection.flow as usize, now, packet.seq);
             return;
         }
         let current = packet.generation == connection.generation;
@@ -238,12 +239,12 @@ impl<'a> Engine<'a> {
     }
 
     /// Dispatches an event of a connection. A timer may have been pushed back in the meantime.
-    fn on_connection_event(&mut self, now: Time, source: Source) {
+    fn on_connection_event(&mut self, now: Time, source: Source, observer: &mut dyn Observer) {
         let index = (source / SOURCES_PER_CONNECTION) as usize;
         match source % SOURCES_PER_CONNECTION {
             SENDER => self.on_sender_timer(now, index),
             RECEIVER => self.on_receiver_timer(now, index),
-            _ => self.on_application(now, index),
+            _ => self.on_application(now, index, observer),
         }
     }
 
@@ -272,9 +273,20 @@ impl<'a> Engine<'a> {
         self.answer(now, index, reply, due);
     }
 
-    fn on_application(&mut self, now: Time, index: usize) {
+    fn on_application(&mut self, now: Time, index: usize, observer: &mut dyn Observer) {
         let config = self.flow(index);
         let connection = &mut self.connections[index];
+        if matches!(config.application, Application::ConstantRate { .. })
+            && let Some(next) = observer.datagram(connection.flow as usize, now)
+        {
+            if let Some((size, number)) = next.send {
+                self.send_datagram(now, index, size, number);
+            }
+            self.network
+                .agenda
+                .arm(self.source(index, APPLICATION), next.again);
+            return;
+        }
         let (step, again) = connection.driver.step(now);
         match step {
             Step::Open(bytes) => {
@@ -297,16 +309,7 @@ impl<'a> Engine<'a> {
                     sender.stop_writing();
                 }
             }
-            Step::Datagram(size) => {
-                let totals = &mut self.totals[connection.flow as usize];
-                totals.outcome.packets_sent += 1;
-                let mut packet = Packet {
-                    size: size as u16,
-                    len: size.saturating_sub(28),
-                    ..Packet::new(Kind::Datagram, index as u32, 0)
-                };
-                self.network.send(now, &mut packet);
-            }
+            Step::Datagram(size) => self.send_datagram(now, index, size, 0),
         }
         if let Some(again) = again {
             self.network
@@ -314,6 +317,18 @@ impl<'a> Engine<'a> {
                 .arm(self.source(index, APPLICATION), again);
         }
         self.flush(now, index);
+    }
+
+    fn send_datagram(&mut self, now: Time, index: usize, size: u32, number: u64) {
+        let totals = &mut self.totals[self.connections[index].flow as usize];
+        totals.outcome.packets_sent += 1;
+        let mut packet = Packet {
+            seq: number,
+            size: size as u16,
+            len: size.saturating_sub(28),
+            ..Packet::new(Kind::Datagram, index as u32, 0)
+        };
+        self.network.send(now, &mut packet);
     }
 
     /// Handles the delivery of everything that a connection was to carry.

@@ -65,6 +65,16 @@ pub trait Observer {
     fn socket(&mut self, flow: usize, connection: usize, now: Time, socket: &TcpSock) {
         let _ = (flow, connection, now, socket);
     }
+    /// Asked when a stream of datagrams may send: what it does instead of what its application says, as
+    /// tools do that send by what arrives. `None`: as the application says.
+    fn datagram(&mut self, flow: usize, now: Time) -> Option<NextDatagram> {
+        let _ = (flow, now);
+        None
+    }
+    /// A datagram has arrived that was sent by such an answer, with its number.
+    fn arrival(&mut self, flow: usize, now: Time, number: u64) {
+        let _ = (flow, now, number);
+    }
     /// The state of a pipe.
     fn pipe(&mut self, pipe: usize, now: Time, sample: &PipeSample) {
         let _ = (pipe, now, sample);
@@ -74,6 +84,15 @@ pub trait Observer {
         let _ = now;
         true
     }
+}
+
+/// What a stream of datagrams does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextDatagram {
+    /// A datagram to send now: its IP bytes, 28 or more, and its number.
+    pub send: Option<(u32, u64)>,
+    /// When to ask again.
+    pub again: Time,
 }
 
 /// Ignores every event.

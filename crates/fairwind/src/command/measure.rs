@@ -3,8 +3,9 @@
 mod live;
 mod sender;
 mod sink;
+mod target;
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
@@ -20,9 +21,8 @@ use crate::failure::Failure;
 use crate::interrupt;
 use live::Output;
 use sender::{Limits, Measurement};
+use target::Target;
 
-/// The port of a sink, unless another is named.
-const PORT: u16 = 4009;
 /// A measurement ends after as many bytes, whatever its duration.
 const BYTES: &str = "1GB";
 const SINK: &str = "127.0.0.1:4009";
@@ -30,12 +30,12 @@ const SINK: &str = "127.0.0.1:4009";
 /// Measure what a path to another host has to spare
 ///
 /// Sends data over a TCP connection to a sink: `fairwind measure --sink` there, a discard service
-/// (HOST:9), or anything else that takes data and says nothing. The data leaves in trains at two rates;
+/// (discard://HOST), anything else that takes data and says nothing, or an FTP server with the right to
+/// write: ftp://USER@HOST/DIRECTORY. There the data becomes a file, which is deleted at the end. The data leaves in trains at two rates;
 /// from the delays of their acknowledgements follow the capacity of the tightest link and its
 /// available bandwidth, each with the interval that holds it with a probability of 80 %, or the reason
 /// why they are unknown. Trains take on average at most half of what is available, or a sixteenth of the
-/// capacity if that is more. Whatever fairness the link enforces between connections, as fair queueing
-/// does, is taken for its capacity.
+/// capacity if that is more.
 ///
 /// On a terminal, a line shows the latest estimate. Otherwise, each estimate is a line of JSON. The last
 /// line is the result. Ends after --duration or --bytes, or with Ctrl-C.
@@ -48,11 +48,13 @@ Examples:
   fairwind measure --sink
   fairwind measure --sink 192.0.2.7:4009
   fairwind measure 192.0.2.7
-  fairwind measure data.example.org:9 --duration 30s --json
+  fairwind measure discard://data.example.org --duration 30s --json
+  fairwind measure ftp://alice@data.example.org/incoming
   fairwind measure 192.0.2.7 --report")]
 pub(crate) struct Measure {
-    /// Address or name of a sink, with a port unless it is 4009
-    #[arg(value_name = "HOST[:PORT]", required_unless_present = "sink")]
+    /// Address or name of a sink, with a port unless it is 4009; or discard://HOST[:PORT], or
+    /// ftp://USER@HOST[:PORT]/DIRECTORY
+    #[arg(value_name = "HOST", required_unless_present = "sink")]
     host: Option<String>,
     /// Be a sink at this address, for others to measure the path to this host
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = SINK)]
@@ -90,14 +92,14 @@ impl Measure {
             duration: self.duration,
             bytes: self.bytes,
         };
-        let (name, addresses) = resolve(host)?;
+        let target = Target::parse(host)?;
         // Before anything is sent: is there somebody to report to?
         let advisor = match self.report {
-            true => Some(Reporter::new(&self.advisor, &name)?),
+            true => Some(Reporter::new(&self.advisor, target.host())?),
             false => None,
         };
         let mut output = Output::new(self.json);
-        let measured = sender::measure(&addresses, &limits, |m| output.show(m))?;
+        let measured = target.measure(&limits, |m| output.show(m))?;
         output.finish(&measured)?;
         let estimate = match &measured.estimate {
             Ok(estimate) => estimate,
@@ -120,38 +122,6 @@ fn bytes(text: &str) -> Result<u64, String> {
     match bytes.0 {
         0 => Err("at least a byte must be sent".to_owned()),
         bytes => Ok(bytes),
-    }
-}
-
-/// The host's name or address, and the addresses of its sink.
-fn resolve(text: &str) -> Result<(String, Vec<SocketAddr>), Failure> {
-    let (host, port) = split(text);
-    let wrong = |error: &dyn std::fmt::Display| Failure::input(format!("{text}: {error}"));
-    let port = match port {
-        Some(port) => port.parse().ok().filter(|port| *port > 0),
-        None => Some(PORT),
-    };
-    let port = port.ok_or_else(|| wrong(&"a port is a number from 1 to 65535"))?;
-    let addresses = (host, port)
-        .to_socket_addrs()
-        .map_err(|error| wrong(&error))?;
-    let addresses: Vec<SocketAddr> = addresses.collect();
-    if addresses.is_empty() {
-        return Err(wrong(&"the name has no address"));
-    }
-    Ok((host.to_owned(), addresses))
-}
-
-/// Host and port: `host`, `host:port`, `[2001:db8::1]:port`, or an IPv6 address without a port.
-fn split(text: &str) -> (&str, Option<&str>) {
-    if let Some(rest) = text.strip_prefix('[')
-        && let Some((host, rest)) = rest.split_once(']')
-    {
-        return (host, rest.strip_prefix(':'));
-    }
-    match text.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') => (host, Some(port)),
-        _ => (text, None),
     }
 }
 
@@ -211,32 +181,4 @@ fn fields(measurement: &Measurement) -> Value {
         Err(unknown) => object["unknown"] = unknown.to_string().into(),
     }
     object
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_follows_a_colon_and_an_ipv6_address_in_brackets() {
-        assert_eq!(split("a.example.org"), ("a.example.org", None));
-        assert_eq!(split("a.example.org:9"), ("a.example.org", Some("9")));
-        assert_eq!(split("192.0.2.7:4010"), ("192.0.2.7", Some("4010")));
-        assert_eq!(split("2001:db8::1"), ("2001:db8::1", None));
-        assert_eq!(split("[2001:db8::1]:9"), ("2001:db8::1", Some("9")));
-        assert_eq!(split("[2001:db8::1]"), ("2001:db8::1", None));
-    }
-
-    #[test]
-    fn a_port_out_of_range_is_refused() {
-        for text in ["127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:ftp"] {
-            let Err(Failure::Input(what)) = resolve(text) else {
-                panic!("{text} is accepted");
-            };
-            assert!(what.contains("1 to 65535"), "{what}");
-        }
-        let (host, addresses) = resolve("127.0.0.1").unwrap();
-        assert_eq!(host, "127.0.0.1");
-        assert_eq!(addresses, ["127.0.0.1:4009".parse().unwrap()]);
-    }
 }

@@ -178,12 +178,17 @@ pub(crate) fn place(text: &str) -> Result<Place, Failure> {
 
 /// A connection to the server of a place, as the user named there.
 pub(crate) fn connection(place: Place, options: Options) -> Result<Connection, Failure> {
+    let credentials = credentials(&place)?;
+    Ok(Connection::new(place, credentials, options))
+}
+
+/// The user of a place and the password, asked for on a terminal if need be.
+pub(crate) fn credentials(place: &Place) -> Result<Credentials, Failure> {
     let ask = |question: &str| {
         let is_there = io::stdin().is_terminal();
         is_there.then(|| rpassword::prompt_password(question).ok())?
     };
-    let credentials = Credentials::find(&place, &ask)?;
-    Ok(Connection::new(place, credentials, options))
+    Ok(Credentials::find(place, &ask)?)
 }
 
 /// The server of all these places, which must have the same server and user.

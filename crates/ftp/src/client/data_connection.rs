@@ -124,7 +124,12 @@ impl Session {
             .map_err(|error| self.control.protocol_error(&error.to_string()))
     }
 
-    fn open_passive(&mut self, plan: &SocketPlan) -> Result<Opening, ClientError> {
+    /// Where the server waits for the next data connection: always at the host of the control connection.
+    /// Whoever opens it follows with [`Session::begin_upload`].
+    ///
+    /// # Errors
+    /// If the server refuses, or names port 0.
+    pub fn passive_address(&mut self) -> Result<SocketAddr, ClientError> {
         let told = self.ask_passive()?;
         let mut address = self.control.peer;
         address.set_port(told.port());
@@ -139,6 +144,34 @@ impl Session {
         if told.port() == 0 {
             return Err(self.control.protocol_error("port 0"));
         }
+        Ok(address)
+    }
+
+    /// Has the server store what comes over a data connection, which the caller has opened to
+    /// [`Session::passive_address`], at this path.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub fn begin_upload(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        self.control.send("STOR", path)?;
+        let reply = self.control.reply(self.options.patience)?;
+        if !reply.is_preliminary() {
+            return Err(self.control.refused(reply));
+        }
+        Ok(())
+    }
+
+    /// Waits for the server to have stored what came; the caller has closed the data connection.
+    ///
+    /// # Errors
+    /// If the server could not store it, or does not answer in time.
+    pub fn end_upload(&mut self) -> Result<(), ClientError> {
+        let reply = self.control.last_reply(self.options.patience)?;
+        self.control.accepted(reply).map(drop)
+    }
+
+    fn open_passive(&mut self, plan: &SocketPlan) -> Result<Opening, ClientError> {
+        let address = self.passive_address()?;
         let connect = || {
             let socket = plan.socket(address)?;
             socket.connect_timeout(&address.into(), self.options.patience)?;

@@ -2,7 +2,9 @@
 
 use std::fmt::Display;
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use fairwind_kernel::TcpInfo;
 use jiff::Timestamp;
 
 use super::checksum::Method;
@@ -84,6 +86,11 @@ impl Session {
     /// Host and port, as shown in messages.
     pub fn server(&self) -> &str {
         &self.control.server
+    }
+
+    /// The least round-trip time of the control connection; `None` if the kernel does not tell.
+    pub fn min_rtt(&self) -> Option<Duration> {
+        TcpInfo::of(&self.control).ok()?.min_rtt()
     }
 
     /// Sends QUIT; the reply does not matter.

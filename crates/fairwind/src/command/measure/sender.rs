@@ -1,7 +1,7 @@
 //! The connection that measures: its socket, its data, and what the kernel tells of it.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use fairwind_cc::kernel::{self as controls, Loaded};
 use fairwind_cc::native;
 use fairwind_estimate::{Estimate, Estimator, Figure, Unknown, latest};
+use fairwind_kernel::TcpInfo;
 use fairwind_trace::event::{Event, Sample, State};
 use fairwind_trace::filter::Filter;
 use fairwind_trace::kernel::Options;
@@ -24,6 +25,8 @@ use crate::interrupt;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time for the last acknowledgements, once all is written.
 const LAST_ACKS: Duration = Duration::from_secs(1);
+/// Handshakes before a measurement, one after the other.
+const HANDSHAKES: u32 = 3;
 /// Ring buffer of the trace, which is of one connection.
 const RING_BYTES: u32 = 4 << 20;
 /// Send buffer: a few of the longest trains.
@@ -56,25 +59,40 @@ pub(super) struct Measurement {
     pub(super) estimate: Result<Estimate, Unknown>,
 }
 
-/// Measures the path to the first of these addresses that accepts a connection. `show` is called after
-/// each train. The result has the medians of all estimates.
+/// The least round-trip time of as many handshakes: the first packets of the host and of a path are
+/// often late.
+pub(super) fn handshakes(address: SocketAddr) -> Option<Duration> {
+    let rtt = |_| {
+        let stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
+        TcpInfo::of(&stream).ok()?.min_rtt()
+    };
+    (0..HANDSHAKES).filter_map(rtt).min()
+}
+
+/// Measures the path to the first of these addresses that accepts a connection. `opened` is called
+/// then, before anything is sent, and tells the least round-trip time of other connections; `show` is
+/// called after each train. The result has the medians of all
+/// estimates. The inner error is that of the connection, if nothing is known.
 pub(super) fn measure(
     addresses: &[SocketAddr],
     limits: &Limits,
+    opened: impl FnOnce(SocketAddr) -> Result<Option<Duration>, Failure>,
     mut show: impl FnMut(&Measurement) -> Result<(), Failure>,
-) -> Result<Measurement, Failure> {
+) -> Result<(Result<Measurement, Failure>, Connection), Failure> {
     let control = load()?;
     let mut refused = None;
     for address in addresses {
         let (socket, mut session) = prepare(*address, &control)?;
         match connect(socket, *address) {
             Ok(stream) => {
+                let least_rtt = opened(*address)?;
                 let mut writer = Writer::start(stream, limits.bytes)?;
-                let measured = watch(&mut session, &writer, address, limits, &mut show)?;
-                return match (writer.end(), &measured.estimate) {
+                let measured = watch(&mut session, &writer, address, least_rtt, limits, &mut show)?;
+                let result = match (writer.end(), &measured.estimate) {
                     (Err(error), Err(_)) => Err(Failure::work(format!("{address}: {error}"))),
                     _ => Ok(measured),
                 };
+                return Ok((result, Connection(writer, control)));
             }
             Err(error) => refused = Some(format!("{address}: {error}")),
         }
@@ -82,6 +100,21 @@ pub(super) fn measure(
     Err(Failure::work(
         refused.unwrap_or_else(|| "no address".to_owned()),
     ))
+}
+
+/// A connection that has measured, with its control. Dropping it closes the connection.
+pub(super) struct Connection(
+    Writer,
+    #[expect(dead_code, reason = "kept until then")] Loaded,
+);
+
+impl Connection {
+    /// Sends what the kernel still holds as other connections do, not in trains, and the end.
+    pub(super) fn end_of_data(&self) -> io::Result<()> {
+        let stream = &self.0.shared.stream;
+        sockopt::set_tcp_congestion(stream, "reno")?;
+        stream.shutdown(Shutdown::Write)
+    }
 }
 
 /// The control under a name of this process.
@@ -234,6 +267,8 @@ impl Shared {
 /// The connection as the trace shows it.
 struct Watch {
     headers: u32,
+    /// Of other connections to the host.
+    least_rtt_s: f64,
     estimator: Option<Estimator>,
     number: u16,
     trains: u32,
@@ -264,6 +299,10 @@ impl Watch {
             self.number = number;
             self.trains += 1;
             self.is_new = true;
+            if (1..u32::MAX).contains(&sample.min_rtt_us) {
+                let least_rtt_s = f64::from(sample.min_rtt_us) / 1e6;
+                estimator.set_least_rtt(least_rtt_s.min(self.least_rtt_s));
+            }
             estimator.add(sample.head.time_ns as f64 / 1e9, sample.delivered, train);
         }
     }
@@ -292,6 +331,7 @@ fn watch(
     session: &mut Session,
     writer: &Writer,
     address: &SocketAddr,
+    least_rtt: Option<Duration>,
     limits: &Limits,
     show: &mut impl FnMut(&Measurement) -> Result<(), Failure>,
 ) -> Result<Measurement, Failure> {
@@ -301,6 +341,7 @@ fn watch(
             true => HEADERS_V4,
             false => HEADERS_V6,
         },
+        least_rtt_s: least_rtt.map_or(f64::INFINITY, |rtt| rtt.as_secs_f64()),
         estimator: None,
         number: 0,
         trains: 0,
@@ -309,6 +350,8 @@ fn watch(
         is_new: false,
     };
     let mut estimates = Vec::new();
+    // How often fair queueing was the reason that there was none.
+    let mut shares = 0;
     let mut ended = None;
     while began.elapsed() < limits.duration && !interrupt::asked() {
         session.step(|event| {
@@ -322,7 +365,11 @@ fn watch(
         if std::mem::take(&mut watch.is_new) {
             let measurement = watch.measurement(began.elapsed().as_secs_f64());
             show(&measurement)?;
-            estimates.extend(measurement.estimate);
+            match measurement.estimate {
+                Ok(estimate) => estimates.push(estimate),
+                Err(Unknown::FairQueueing) => shares += 1,
+                Err(_) => {}
+            }
         }
         if writer.has_ended() {
             // What is on its way still counts.
@@ -333,7 +380,9 @@ fn watch(
         }
     }
     let mut result = watch.measurement(began.elapsed().as_secs_f64());
-    if let Some(median) = median(&estimates) {
+    if shares > estimates.len() {
+        result.estimate = Err(Unknown::FairQueueing);
+    } else if let Some(median) = median(&estimates) {
         result.estimate = Ok(median);
     }
     Ok(result)
