@@ -41,18 +41,16 @@ pub(super) fn recordings(path: &RandomPath) -> Vec<(&'static str, String)> {
         }
     }
     if let Some(step) = path.step {
-        let one_way_ms = path.rtt * 1e3 / 2.0;
-        let mut delays = vec![
-            (0.0, one_way_ms),
-            (step.at, one_way_ms * (1.0 + step.share)),
-        ];
-        delays.extend(step.back_at.map(|at| (at, one_way_ms)));
-        files.push(("delay.csv", table("delay_ms", &delays)));
+        let delays = |way| {
+            let ms = path.delay_ms(way);
+            let mut delays = vec![(0.0, ms), (step.at, ms + path.rtt * 1e3 / 2.0 * step.share)];
+            delays.extend(step.back_at.map(|at| (at, ms)));
+            table("delay_ms", &delays)
+        };
+        files.push(("delay.csv", delays(Way::There)));
+        files.push(("delay-back.csv", delays(Way::Back)));
     }
-    if let Some(blackout) = path.blackout.filter(|blackout| blackout.is_lost) {
-        let loss = path.loss.map_or(0.0, |loss| loss.mean);
-        let end = blackout.at + blackout.length;
-        let losses = [(0.0, loss), (blackout.at, 1.0), (end, loss)];
+    if let Some(losses) = path.losses() {
         files.push(("loss.csv", table("loss_probability", &losses)));
     }
     files
@@ -120,7 +118,7 @@ pub(super) fn text(path: &RandomPath, buffers: u64, role: Role<'_>) -> String {
 
 /// Random loss in the mean.
 fn mean_loss(path: &RandomPath) -> f64 {
-    path.loss.map_or(0.0, |loss| loss.mean)
+    path.loss.as_ref().map_or(0.0, |loss| loss.mean)
 }
 
 fn constant(mbps: f64) -> String {
@@ -135,7 +133,7 @@ fn there(path: &RandomPath, role: Role<'_>) -> Vec<(&'static str, String)> {
     let is_oracle = role == Role::Oracle;
     let mut fields = vec![
         ("bandwidth", bandwidth(path, is_oracle)),
-        ("delay", delay(path)),
+        ("delay", delay(path, Way::There)),
         ("loss", loss(path)),
     ];
     if is_oracle {
@@ -190,6 +188,7 @@ fn there(path: &RandomPath, role: Role<'_>) -> Vec<(&'static str, String)> {
 /// The fields of the link towards the sender, which are those of the other direction where nothing is said.
 fn back(path: &RandomPath) -> String {
     let mut fields = vec![
+        format!("delay = {}", delay(path, Way::Back)),
         "aqm = { kind = \"drop-tail\" }".to_owned(),
         "scheduler = { kind = \"fifo\" }".to_owned(),
         "policer = \"none\"".to_owned(),
@@ -205,7 +204,7 @@ fn back(path: &RandomPath) -> String {
             fields.push("queue = \"unlimited\"".to_owned());
         }
     }
-    let loses_acks = path.loss.is_some_and(|loss| loss.on_way_back)
+    let loses_acks = path.loss.as_ref().is_some_and(|loss| loss.on_way_back)
         || path.blackout.is_some_and(|blackout| blackout.is_lost);
     if !loses_acks {
         fields.push("loss = 0".to_owned());
@@ -239,28 +238,18 @@ fn bandwidth(path: &RandomPath, is_oracle: bool) -> String {
     }
 }
 
-fn delay(path: &RandomPath) -> String {
-    match path.step {
-        Some(_) => "{ trace = \"delay.csv\" }".to_owned(),
-        None => format!("\"{:.0}us\"", path.rtt / 2.0 * 1e6),
+fn delay(path: &RandomPath, way: Way) -> String {
+    match (path.step, way) {
+        (Some(_), Way::Back) => "{ trace = \"delay-back.csv\" }".to_owned(),
+        (Some(_), _) => "{ trace = \"delay.csv\" }".to_owned(),
+        (None, way) => format!("\"{:.0}us\"", path.delay_ms(way) * 1e3),
     }
 }
 
 fn loss(path: &RandomPath) -> String {
-    if path.blackout.is_some_and(|blackout| blackout.is_lost) {
-        return "{ trace = \"loss.csv\" }".to_owned();
-    }
-    let Some(loss) = path.loss else {
-        return "0".to_owned();
-    };
-    let mean = loss.mean;
-    match loss.burst {
-        None => format!("{mean}"),
-        Some(burst) => {
-            let r = 1.0 / burst;
-            let p = mean * r / (1.0 - mean);
-            format!("{{ kind = \"gilbert-elliott\", p = {p:.7}, r = {r:.5} }}")
-        }
+    match path.losses() {
+        Some(_) => "{ trace = \"loss.csv\" }".to_owned(),
+        None => mean_loss(path).to_string(),
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) struct RandomPath {
     pub length: f64,
     /// Bandwidth; of a link that swings, its greatest.
     pub mbps: f64,
-    /// Round-trip time without steps, jitter and queues.
+    /// Least round-trip time but for steps.
     pub rtt: f64,
     pub queue: Queue,
     pub loss: Option<Loss>,
@@ -44,11 +44,11 @@ pub(super) struct Queue {
 }
 
 /// Random loss on the way to the link's queue, with this mean.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Loss {
     pub mean: f64,
-    /// Packets lost in a row in the mean, if more than by chance.
-    pub burst: Option<f64>,
+    /// Times in which all is lost, begin and end, if it is not packet by packet.
+    pub bursts: Option<Vec<(f64, f64)>>,
     /// Whether ACKs are lost, too.
     pub on_way_back: bool,
 }
@@ -59,6 +59,19 @@ pub(super) enum Way {
     There,
     Back,
     Both,
+}
+
+impl Jitter {
+    /// By how much it is below its mean at most, ms: the delay of a link without it is so much longer, so that no
+    /// packet is faster than light.
+    fn below_ms(&self) -> f64 {
+        match self.distribution {
+            "uniform" => self.amount_ms,
+            // A packet in a thousand.
+            "normal" => 3.0 * self.amount_ms,
+            _ => 0.0,
+        }
+    }
 }
 
 impl Way {
@@ -159,16 +172,26 @@ impl RandomPath {
             }
         };
         let hz = draw("hz").one_of(&[100, 250, 1000]);
-        let loss = drawn("loss", 0.5).map(|mut draw| Loss {
-            mean: rounded(draw.log_between(0.0001, 0.05)),
-            burst: draw.happens(0.3).then(|| rounded(draw.between(1.5, 6.0))),
-            on_way_back: draw.happens(0.5),
+        let loss = drawn("loss", 0.5).map(|mut draw| {
+            let mean = rounded(draw.log_between(0.0001, 0.05));
+            let on_way_back = draw.happens(0.5);
+            let bursts = draw.happens(0.3).then(|| bursts(&mut draw, mean, length));
+            Loss {
+                mean,
+                bursts,
+                on_way_back,
+            }
         });
-        let jitter = drawn("jitter", 0.25).map(|mut draw| Jitter {
-            amount_ms: rounded(draw.log_between(0.1, 30.0)),
-            distribution: draw.one_of(&["uniform", "normal", "pareto"]),
-            overtake: draw.happens(0.3),
-            way: draw.one_of(Way::ALL),
+        let jitter = drawn("jitter", 0.25).map(|mut draw| {
+            let distribution = draw.one_of(&["uniform", "normal", "pareto"]);
+            // Its tail is as long as the others are wide.
+            let most = if distribution == "pareto" { 5.0 } else { 30.0 };
+            Jitter {
+                amount_ms: rounded(draw.log_between(0.1, most)),
+                distribution,
+                overtake: draw.happens(0.3),
+                way: draw.one_of(Way::ALL),
+            }
         });
         let step = drawn("step", 0.2).map(|mut draw| {
             let at = rounded(length * draw.between(0.25, 0.5));
@@ -254,8 +277,8 @@ impl RandomPath {
     pub(super) fn features(&self) -> Vec<&'static str> {
         let jitter = |is: fn(&Jitter) -> bool| self.jitter.as_ref().is_some_and(is);
         let has = [
-            self.loss.is_some_and(|loss| loss.mean < 0.005),
-            self.loss.is_some_and(|loss| loss.mean >= 0.005),
+            self.loss.as_ref().is_some_and(|loss| loss.mean < 0.005),
+            self.loss.as_ref().is_some_and(|loss| loss.mean >= 0.005),
             jitter(|jitter| jitter.amount_ms < 1.0),
             jitter(|jitter| jitter.amount_ms >= 1.0 && !jitter.overtake),
             jitter(|jitter| jitter.amount_ms >= 1.0 && jitter.overtake),
@@ -325,10 +348,65 @@ impl RandomPath {
         rates
     }
 
+    /// Mean of the delay in a direction, ms.
+    pub(super) fn delay_ms(&self, way: Way) -> f64 {
+        let jitter = self
+            .jitter
+            .filter(|jitter| jitter.way == way || jitter.way == Way::Both);
+        self.rtt * 1e3 / 2.0 + jitter.map_or(0.0, |jitter| jitter.below_ms())
+    }
+
+    /// The share of packets lost at random from each time on, if it changes; the first time is 0.
+    pub(super) fn losses(&self) -> Option<Vec<(f64, f64)>> {
+        let blackout = self.blackout.filter(|blackout| blackout.is_lost);
+        let bursts = self.loss.as_ref().and_then(|loss| loss.bursts.as_ref());
+        let mut all: Vec<(f64, f64)> = bursts.cloned().unwrap_or_default();
+        let blackout = blackout.map(|blackout| (blackout.at, blackout.at + blackout.length));
+        all.extend(blackout);
+        if all.is_empty() {
+            return None;
+        }
+        all.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let between = match (&self.loss, bursts) {
+            (Some(loss), None) => loss.mean,
+            _ => 0.0,
+        };
+        let mut losses = vec![(0.0, between)];
+        let mut end = 0.0;
+        for (from, to) in all {
+            // What overlaps is one.
+            if from <= end {
+                losses.pop();
+            } else {
+                losses.push((from, 1.0));
+            }
+            end = to.max(end);
+            losses.push((end, between));
+        }
+        Some(losses)
+    }
+
     /// The greatest rate that passes the policer, Mbit/s; infinite without one.
     pub(super) fn policed_mbps(&self) -> f64 {
         self.policer
             .map_or(f64::INFINITY, |policer| rounded(policer.share * self.mbps))
+    }
+}
+
+/// Times in which all is lost, so far apart that the mean is this.
+fn bursts(draw: &mut Draw, mean: f64, length: f64) -> Vec<(f64, f64)> {
+    let burst = draw.log_between(0.001, 0.02);
+    let gap = burst * (1.0 - mean) / mean;
+    let mut bursts = Vec::new();
+    let mut at = 0.0;
+    loop {
+        // Exponentially distributed.
+        at += -gap * (1.0 - draw.next()).ln();
+        if at >= length {
+            return bursts;
+        }
+        bursts.push((at, at + burst));
+        at += burst;
     }
 }
 

@@ -14,8 +14,8 @@ use super::watch::Watch;
 use crate::Plan;
 
 /// Paths of `every_control_survives_random_paths`, and packets that the link of each carries in a run at most.
-const QUICK_PATHS: usize = 24;
-const QUICK_PACKETS: f64 = 6_000.0;
+const QUICK_PATHS: usize = 40;
+const QUICK_PACKETS: f64 = 10_000.0;
 
 fn plan() -> Plan {
     let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
