@@ -8,7 +8,7 @@ REPRODUCE := run --package fairwind --bin fairwind
 DCCS := $(CARGO) $(REPRODUCE) --profile optimised -- reproduce dccs --out $(OUT)/dccs
 WEB100 := $(CARGO) $(REPRODUCE) --release -- reproduce web100-dummynet --out $(OUT)/web100-dummynet
 
-.PHONY: help demo test fuzz lint formats advisories docs fresh bench experiments experiments-lab validation background kernels dccs dccs-lab drsftp demonstration
+.PHONY: help demo test fuzz lint formats advisories docs fresh bench experiments experiments-lab validation background faults kernels dccs dccs-lab drsftp demonstration
 
 help:
 	@echo "Try it, and test it:"
@@ -18,6 +18,7 @@ help:
 	@echo "Change it (CONTRIBUTING.md):"
 	@echo "make lint             check formats, lints, licences and duplicates of packages"
 	@echo "make fuzz             try new inputs on what reads foreign input, for MINUTES=10"
+	@echo "make faults           run every control on 1,000 random paths, with checks of its arithmetic and memory (20 minutes)"
 	@echo "make advisories       look up known weaknesses of packages (fetches the database)"
 	@echo "make docs             build the pages of docs/ as a book in OUT/book"
 	@echo "make fresh            run make demo and make test in fresh Debian 12 and 13 and Ubuntu 24.04 (root, hours)"
@@ -126,6 +127,12 @@ validation:
 background:
 	@scripts/setup build
 	$(CARGO) $(REPRODUCE) --profile optimised -- reproduce background --out $(OUT)/background $(if $(PAGE),--page $(PAGE)) $(ARGS)
+
+# The C of the controls has the compiler's checks, and so a folder of its own. ARGS="--quick" takes 100 paths,
+# ARGS="--only control=bbr" one control.
+faults:
+	@scripts/setup build
+	FAIRWIND_SANITIZE=undefined,address $(CARGO) $(REPRODUCE) --profile optimised --target-dir target/faults -- reproduce random-paths --out $(OUT)/random-paths $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
 # KERNELS="6.1 6.12-btf" selects kernels (scripts/try-kernels).
 kernels:

@@ -8,6 +8,16 @@ use std::path::{Path, PathBuf};
 /// Exports the layout of the C structures to the tests.
 const LAYOUT: &str = "src/native/layout.c";
 
+/// What the checks of undefined behaviour call.
+const UNDEFINED: &str = "src/native/undefined.c";
+
+/// Faults for the test of these checks.
+const FAULTY: &str = "src/native/faulty.c";
+
+/// Names sanitizers for the C of the controls: `undefined`, `address`, or both with a comma between. Builds for tests
+/// always have the first.
+const SANITIZE: &str = "FAIRWIND_SANITIZE";
+
 /// The example of docs/tutorials/your-own-congestion-control.md, compiled for its test.
 const EXAMPLE: &str = "../../docs/examples/aimd.c";
 
@@ -18,22 +28,36 @@ fn main() {
     println!("cargo::rerun-if-changed={}", folder.display());
     println!("cargo::rerun-if-changed={LAYOUT}");
     println!("cargo::rerun-if-changed={EXAMPLE}");
+    println!("cargo::rerun-if-changed={UNDEFINED}");
+    println!("cargo::rerun-if-changed={FAULTY}");
+    println!("cargo::rerun-if-env-changed={SANITIZE}");
 
     let controls = controls(&folder);
     let example = ControlFile::new(manifest.join(EXAMPLE));
+    let sanitizers = Sanitizers::wanted();
     let mut sources: Vec<&Path> = controls.iter().map(|control| &*control.path).collect();
     sources.push(Path::new(LAYOUT));
-    native(&folder)
+    native(&folder, sanitizers)
         .files(sources)
         .compile("fairwind_cc_controls");
     for control in &controls {
         compile_ebpf(control, &out);
     }
     // The symbol is renamed because readers who follow the page have a copy of the example in `cc/`.
-    native(&folder)
+    native(&folder, sanitizers)
         .file(&example.path)
         .define("fairwind_cc_aimd", "fairwind_example_aimd")
         .compile("fairwind_cc_example");
+    native(&folder, sanitizers)
+        .file(FAULTY)
+        .compile("fairwind_cc_faulty");
+    // Last, as those above refer to it.
+    native(&folder, Sanitizers::default())
+        .file(UNDEFINED)
+        .compile("fairwind_cc_undefined");
+    if sanitizers.address {
+        println!("cargo::rustc-link-lib=dylib=asan");
+    }
     let example_out = out.join("example");
     fs::create_dir_all(&example_out).expect("OUT_DIR can be written");
     compile_ebpf(&example, &example_out);
@@ -83,7 +107,37 @@ fn name(path: &Path) -> String {
     name
 }
 
-fn native(folder: &Path) -> cc::Build {
+/// Checks that are compiled into the C of the controls.
+#[derive(Clone, Copy, Default)]
+struct Sanitizers {
+    /// Arithmetic, shifts, indexes and pointers whose behaviour C does not define.
+    undefined: bool,
+    /// Memory that is not the control's, by a library of the compiler.
+    address: bool,
+}
+
+impl Sanitizers {
+    /// Those of this build.
+    fn wanted() -> Sanitizers {
+        let mut sanitizers = Sanitizers {
+            undefined: env::var("PROFILE").is_ok_and(|profile| profile == "debug"),
+            address: false,
+        };
+        let named = env::var(SANITIZE).unwrap_or_default();
+        for name in named.split(',').filter(|name| !name.is_empty()) {
+            match name {
+                "undefined" => sanitizers.undefined = true,
+                "address" => sanitizers.address = true,
+                other => fairwind_bpf_build::fail(&format!(
+                    "{SANITIZE} is \"{named}\", and \"{other}\" is none of `undefined` and `address`"
+                )),
+            }
+        }
+        sanitizers
+    }
+}
+
+fn native(folder: &Path, sanitizers: Sanitizers) -> cc::Build {
     let mut build = cc::Build::new();
     build
         .include(folder.join("include"))
@@ -93,6 +147,16 @@ fn native(folder: &Path) -> cc::Build {
         .extra_warnings(true)
         .flag("-Wno-unused-parameter")
         .warnings_into_errors(true);
+    if sanitizers.undefined {
+        build
+            .flag("-fsanitize=undefined")
+            .flag("-fno-sanitize-recover=undefined");
+    }
+    if sanitizers.address {
+        build
+            .flag("-fsanitize=address")
+            .flag("-fno-omit-frame-pointer");
+    }
     build
 }
 

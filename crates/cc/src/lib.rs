@@ -5,6 +5,8 @@
 //! a *control* for short.
 
 #[cfg(test)]
+mod checks;
+#[cfg(test)]
 mod example;
 pub mod kernel;
 pub mod native;

@@ -90,6 +90,8 @@ struct Connection {
     control: &'static Control,
     sk: TcpSock,
     us: u64,
+    /// What its clock counts in, microseconds.
+    tick_us: u64,
 }
 
 impl Connection {
@@ -98,8 +100,14 @@ impl Connection {
         parameters: &Parameters,
         sk: TcpSock,
         us: u64,
+        tick_us: u64,
     ) -> Connection {
-        let mut connection = Connection { control, sk, us };
+        let mut connection = Connection {
+            control,
+            sk,
+            us,
+            tick_us,
+        };
         connection.pass(0);
         control.assign(&mut connection.sk, parameters);
         connection.answer_syn(parameters);
@@ -135,7 +143,8 @@ impl Connection {
         parameters: &Parameters,
         operations: &[Operation],
     ) -> TcpSock {
-        let mut connection = Connection::open(control, parameters, TcpSock::default(), 1_000_000);
+        let mut connection =
+            Connection::open(control, parameters, TcpSock::default(), 1_000_000, 1);
         for operation in operations {
             connection.apply(operation);
         }
@@ -144,9 +153,10 @@ impl Connection {
 
     fn pass(&mut self, us: u32) {
         self.us += u64::from(us);
-        self.sk.tcp_mstamp = self.us;
-        self.sk.now_ns = self.us * 1000;
-        self.sk.jiffies = (self.us * u64::from(self.sk.hz) / 1_000_000) as u32;
+        let now_us = self.us / self.tick_us * self.tick_us;
+        self.sk.tcp_mstamp = now_us;
+        self.sk.now_ns = now_us * 1000;
+        self.sk.jiffies = (now_us * u64::from(self.sk.hz) / 1_000_000) as u32;
     }
 
     fn begin_reduction(&mut self, state: u8) {
@@ -163,6 +173,11 @@ impl Connection {
     }
 
     fn ack(&mut self, packets: u32, losses: u16, rtt_us: i32) {
+        // A coarse clock has next to no short times.
+        let rtt_us = match rtt_us {
+            1.. => (rtt_us / self.tick_us as i32 * self.tick_us as i32).max(1),
+            none => none,
+        };
         let sample = AckSample {
             pkts_acked: packets,
             rtt_us,
@@ -272,11 +287,12 @@ proptest! {
         operations in operations(),
         hz in prop::sample::select(vec![100u32, 250, 300, 1000]),
         start_us in 0..u64::MAX >> 20,
+        tick_us in prop::sample::select(vec![1u64, 1000, 4000, 10_000]),
     ) {
         for control in all() {
             let sk = TcpSock { hz, ..TcpSock::default() };
             let mut connection =
-                Connection::open(control, &control.default_parameters(), sk, start_us);
+                Connection::open(control, &control.default_parameters(), sk, start_us, tick_us);
             for (index, operation) in operations.iter().enumerate() {
                 connection.apply(operation);
                 let sk = &connection.sk;
@@ -302,7 +318,7 @@ proptest! {
             let name = control.name();
             let parameters = parameters(control, &places);
             let mut connection =
-                Connection::open(control, &parameters, TcpSock::default(), 1_000_000);
+                Connection::open(control, &parameters, TcpSock::default(), 1_000_000, 1);
             for (index, operation) in operations.iter().enumerate() {
                 connection.apply(operation);
                 let sk = &mut connection.sk;
@@ -334,7 +350,7 @@ proptest! {
             control.init(&mut sk, &control.default_parameters());
             sk.snd_cwnd = cwnd;
             sk.snd_ssthresh = 2;
-            let mut connection = Connection { control, sk, us: 1_000_000 };
+            let mut connection = Connection { control, sk, us: 1_000_000, tick_us: 1 };
             connection.pass(10_000);
             connection.ack(packets, 0, rtt_us);
             prop_assert!(connection.sk.snd_cwnd >= cwnd, "{}", control.name());

@@ -83,8 +83,8 @@ pub(crate) fn run_or_kept(
     Ok(Some(completed.runs))
 }
 
-/// Runs an experiment of this text, called `name` in messages, for a recorder that keeps what is wanted of it:
-/// no result is written.
+/// Runs an experiment of this text for a recorder that keeps what is wanted of it: no result is written. Messages call
+/// it `name`; if that is a file's, recordings are beside it.
 ///
 /// # Errors
 /// If the text is no experiment, the run fails, or the work is to stop.
@@ -95,7 +95,8 @@ pub(crate) fn watch(
     seed: u64,
     recorder: &mut dyn Recorder,
 ) -> Result<RunResult, Error> {
-    let experiment = Experiment::parse(text, name, Path::new(""), &[])?;
+    let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+    let experiment = Experiment::parse(text, name, folder, &[])?;
     let run = engine::Run {
         experiment: &experiment,
         seed,

@@ -2,13 +2,13 @@
 //!
 //! A [`Plan`] (`experiments/NAME/plan.toml`) lists runs as combinations of parameters. The [`Study`] that it
 //! names knows what the parameters mean, and has the mathematics of its tables: `web100_dummynet`, `dccs`,
-//! `validation`, `drsftp`, `imtcp_bg`, `background`. All share the [`cache`] of results, the [`table`] writer and
-//! the filler of
-//! [`page`]s. [`papers`] is the index of all tables and figures of the papers, [`reproduce`] makes them. The
+//! `validation`, `drsftp`, `imtcp_bg`, `background`, `random_paths`. All share the [`cache`] of results, the
+//! [`table`] writer and the filler of [`page`]s. [`papers`] is the index of all tables and figures of the papers, [`reproduce`] makes them. The
 //! [`demo`] is a study with an audience.
 
 pub mod cache;
 pub mod demo;
+mod draw;
 mod engines;
 mod error;
 mod experiments;
@@ -28,6 +28,7 @@ mod background;
 mod dccs;
 mod drsftp;
 mod imtcp_bg;
+mod random_paths;
 mod validation;
 mod web100_dummynet;
 

@@ -10,7 +10,8 @@ use crate::page::{Figure, Section};
 use crate::plan::{Parameter, Plan, Run};
 use crate::table::Table;
 use crate::{
-    Engines, Error, Filter, background, dccs, demo, drsftp, imtcp_bg, validation, web100_dummynet,
+    Engines, Error, Filter, background, dccs, demo, drsftp, imtcp_bg, random_paths, validation,
+    web100_dummynet,
 };
 
 /// Who knows what the parameters of a plan mean.
@@ -36,6 +37,7 @@ impl Study {
         ("demonstration", demo::days::STUDY),
         ("background", background::STUDY),
         ("imtcp-bg", imtcp_bg::STUDY),
+        ("random-paths", random_paths::STUDY),
     ];
 
     /// A study that takes nothing but runs from the plan.

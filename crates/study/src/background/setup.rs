@@ -2,11 +2,8 @@
 
 use std::fmt::Write;
 
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
-
 use crate::Error;
-use crate::cache::digest;
+use crate::draw::Draw;
 use crate::experiments::TCP_IP;
 
 use super::cell::Cell;
@@ -60,23 +57,6 @@ const UDP_IP: f64 = 1500.0 / 1472.0;
 
 /// Where the bottleneck is on the way: the share of the least round-trip time from it to the receivers.
 const BEHIND_BOTTLENECK: f64 = 0.25;
-
-/// A generator of what differs between seeds.
-struct Draw(SplitMix64);
-
-impl Draw {
-    /// What is drawn for one part of a cell does not depend on another part.
-    fn new(path: &str, part: &str, seed: u64) -> Draw {
-        Draw(SplitMix64::seed_from_u64(digest(
-            format!("{path} {part} {seed}").as_bytes(),
-        )))
-    }
-
-    /// From 0 to 1.
-    fn next(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
 
 /// A flow, and the round-trip time of its path in seconds.
 struct Flow {
