@@ -138,6 +138,7 @@ fn every_plan_of_the_repository_is_valid_and_names_all_its_experiments() {
             "demonstration",
             "drsftp",
             "imtcp-bg",
+            "queues",
             "validation",
             "web100-dummynet"
         ]
