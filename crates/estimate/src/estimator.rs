@@ -391,14 +391,16 @@ mod tests {
 
     #[test]
     fn first_packets_that_pass_faster_than_their_train_mean_fair_queueing() {
-        // A packet takes 120 us. A fair share of a link twice as fast lets the first one pass in 60 us.
+        // A packet takes 120 us. A fair share of a link eight times as fast lets the first one pass in 15 us.
         assert!(opening_early(0.0, 0.0).estimate().is_ok());
         assert_eq!(
-            opening_early(60e-6, 0.0).estimate(),
+            opening_early(105e-6, 0.0).estimate(),
             Err(Unknown::FairQueueing)
         );
+        // What clocks may be wrong by, and what lies within the noise of the delay, tell nothing.
+        assert!(opening_early(60e-6, 0.0).estimate().is_ok());
         // What lies within the noise of the delay tells nothing.
-        assert!(opening_early(60e-6, 20e-6).estimate().is_ok());
+        assert!(opening_early(105e-6, 20e-6).estimate().is_ok());
     }
 
     #[test]

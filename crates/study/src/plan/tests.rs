@@ -139,6 +139,7 @@ fn every_plan_of_the_repository_is_valid_and_names_all_its_experiments() {
             "drsftp",
             "imtcp-bg",
             "queues",
+            "random-paths",
             "validation",
             "web100-dummynet"
         ]
