@@ -78,7 +78,7 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define GROWTH_MAX 8U
 /* Losses without a queue are borne up to this share, 1/65536: 6 %. */
 #define LOSS_BORNE 3932U
-/* Packets after which the share of losses is judged. */
+/* Packets after which the share of losses is judged, unless a window is more. */
 #define LOSS_EPOCH 100U
 /* A packet takes no longer than this on a link, us, as far as the tolerated delay goes: 9 Mbit/s. */
 #define PACKET_MAX_US 1300U
@@ -343,7 +343,11 @@ static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 	}
 	if (ca->loss_queue_us)
 		ca->loss_queue_us = max(ca->loss_queue_us, short_us(queue_us));
-	ca->free = max(scale(was, ca->base_us, ca->base_us + queue_us), floor_window(sk));
+	was = scale(was, ca->base_us, ca->base_us + queue_us);
+	/* At the start, the first window has shown it better. */
+	if (ca->is_starting && ca->free)
+		was = min(was, ca->free);
+	ca->free = max(was, floor_window(sk));
 	ca->own = ca->is_starting ? ca->free : max(ca->free, ca->own - (ca->own >> 5));
 	ca->is_starting = false;
 	ca->cut_queue_us = short_us(queue_us);
@@ -601,7 +605,8 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 
 	ca->epoch_acked += acked;
 	ca->epoch_lost += lost;
-	if (ca->epoch_acked + ca->epoch_lost >= LOSS_EPOCH) {
+	if ((u32)ca->epoch_acked + ca->epoch_lost >=
+	    min(max(ca->window / PACKET, LOSS_EPOCH), EMPTY_MAX)) {
 		u32 share = scale(ca->epoch_lost, 65536, ca->epoch_acked + ca->epoch_lost);
 
 		ca->epoch_acked = 0;
