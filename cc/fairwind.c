@@ -30,6 +30,12 @@
  *			first, nobody fills the link: after three such trains with the same delay this
  *			is the path's own, and the new base.
  *
+ *	bursts		Behind fair queueing a sender sees no queue but its own, and looks like one whose
+ *			link has become slower. When it has clearly less than the link once gave it, it
+ *			sends eight packets at once. If they come back as far apart as the link sends
+ *			them, its own kind has the rest. If they come back further apart, others take
+ *			turns with it.
+ *
  * Modes
  *	RAMP		Towards what was free when a queue was last seen: twice a round below a quarter
  *			of it, an eighth more a round above, up to fifteen sixteenths. At the start what
@@ -38,7 +44,9 @@
  *			tolerated. After some rounds without a queue, faster and faster.
  *	CHECK		The queue has been cut; did it go?
  *	YIELD		Somebody else is there. Two empty looks end it, or one if looks are rare.
- *	TRAIN		A train is on its way.
+ *	BURST		A burst is on its way.
+ *	TRAIN		A train is on its way. Behind fair queueing this is a burst too: two that come
+ *			back as fast as the link sends them end the yielding.
  *
  * A window below two packets is sent in pairs by the pacing rate (background.h). The law, its
  * reasons and what it cannot see: docs/explanation/background-control.md.
@@ -97,23 +105,44 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define EMPTY_MAX 20000U
 /* A queue of more than so many times the tolerated one is large: it counts at once. */
 #define LARGE 3U
+/* Packets that are sent at once, and how many must come back one after the other to tell their time. */
+#define RUN_PACKETS 8U
+#define RUN_LEAST 4U
+/* A run that has not come back so long after four round trips never will, us. */
+#define RUN_TIMEOUT_US 4000000U
+/* Time after a burst that showed nothing, us; it doubles so often. */
+#define BURST_GAP_US 250000U
+#define BURST_WAIT_MAX 7
+/* As often after a burst that showed one queue for all, and at most where there has been fair queueing. */
+#define BURST_WAIT_ONE_QUEUE 5
+#define BURST_WAIT_FAIR 2
+/* What the first packet must save at least, us, beyond the noise of hosts. */
+#define FIRST_SAVES_US 60U
+/* Time between trains behind fair queueing, us, and how many packets the link sends meanwhile at least. */
+#define FAIR_GAP_US 500000U
+#define FAIR_GAP_PACKETS 1024U
+/* Fast trains in a row after which nobody takes turns any more, and slow ones after which the link is slower. */
+#define TRAINS_FAST 2
+#define TRAINS_SLOW 6
 /* Packets that take so long on the link together count as one where senders are to come to equal shares. */
 #define QUANTUM_US 100U
 /* The way up from a yield does not end below this share of what it last had to itself. */
 #define RAMP_LEAST 8
 #define NONE (~0U)
 
-enum mode { RAMP, CRUISE, CHECK, YIELD, TRAIN };
+enum mode { RAMP, CRUISE, CHECK, YIELD, TRAIN, BURST };
 
 struct fairwind {
 	u32 window; /* 1/256 packets, as all windows here */
 	u32 own; /* the last that nobody disturbed */
 	u32 free; /* what was free when a queue was last seen; 0: unknown */
+	u32 best; /* the largest that the link carried; 0: unknown */
 	u32 base_us; /* NONE: unknown */
 	u32 look_us; /* least round-trip time of this look; NONE: none yet */
 	u32 look_start_us;
 	u32 after; /* only packets sent after so many had been delivered show the latest change */
 	u32 train_due_us;
+	u32 burst_due_us;
 	u32 train_base_us; /* least round-trip time of the flat trains so far */
 	union {
 		struct { /* the first window */
@@ -133,6 +162,15 @@ struct fairwind {
 			u8 first_samples;
 			u8 second_samples;
 		};
+		struct { /* BURST, and TRAIN behind fair queueing: packets sent at once */
+			u32 run_prior; /* delivered when they were sent; NONE: not seen yet */
+			u32 run_us; /* time of their first ACK */
+			u32 run_end_us; /* of their latest */
+			u32 run_rtt_us; /* round-trip time that the first shows */
+			u8 run_first; /* packets that the first is for */
+			u8 run_packets; /* that have come since */
+			u8 is_sending; /* they have not been sent yet */
+		};
 	};
 	u32 reduce_after; /* losses before so many have been delivered have been answered */
 	u16 acked_queued, lost_queued; /* packets while there was a queue */
@@ -149,7 +187,7 @@ struct fairwind {
 	u8 samples; /* of this look */
 	u8 clean; /* looks without a queue in a row */
 	u8 patience; /* rounds */
-	u8 flat; /* trains in a row */
+	u8 flat; /* trains in a row; behind fair queueing: those that show a slower link */
 	u8 train_packets;
 	u8 train_wait; /* the next is due in TRAIN_GAP_US times two to the power of this */
 	u8 doubtful; /* see delay_sample */
@@ -157,6 +195,10 @@ struct fairwind {
 	u8 has_forward : 1; /* forward_base_ms is known */
 	u8 is_warned : 1; /* the look before showed a small queue */
 	u8 is_congested : 1; /* losses come with queues */
+	u8 is_fair : 1; /* yields to others behind fair queueing */
+	u8 was_fair : 1; /* has done so before */
+	u8 fast : 2; /* trains behind fair queueing that came back fast, in a row */
+	u8 burst_wait; /* the next is due in BURST_GAP_US times two to the power of this */
 };
 CC_STATE_FITS(struct fairwind);
 
@@ -213,6 +255,12 @@ static inline u32 packet_us(const struct fairwind *ca)
 	u32 own = own_packet_us(ca);
 
 	return ca->packet_quarter_us ? min(ca->packet_quarter_us / 4U + 1, own) : own;
+}
+
+/* Time of a packet on the link if it carries this window. */
+static inline u32 packet_time(const struct fairwind *ca, u32 window)
+{
+	return scale(ca->base_us, PACKET, window);
 }
 
 /* Packets that take QUANTUM_US on the link together; at least one. */
@@ -348,6 +396,8 @@ static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 	if (ca->is_starting && ca->free)
 		was = min(was, ca->free);
 	ca->free = max(was, floor_window(sk));
+	if (ca->mode == CRUISE && !is_surprise)
+		ca->best = max(ca->best, ca->free);
 	ca->own = ca->is_starting ? ca->free : max(ca->free, ca->own - (ca->own >> 5));
 	ca->is_starting = false;
 	ca->cut_queue_us = short_us(queue_us);
@@ -392,6 +442,43 @@ static void ramp(struct sock *sk, u32 us, u32 now_us)
 		ca->own = max(ca->own, ca->window);
 }
 
+/* Before packets are sent at once. */
+static void begin_run(struct sock *sk, enum mode mode)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	look_anew(sk);
+	ca->mode = mode;
+	ca->look_us = NONE;
+	ca->samples = 0;
+	ca->look_start_us = (u32)tcp_sk(sk)->tcp_mstamp;
+	ca->run_prior = NONE;
+	ca->run_packets = 0;
+	ca->is_sending = 1;
+	ca->train_packets = (u8)min(tcp_packets_in_flight(tcp_sk(sk)) + RUN_PACKETS, 255U);
+}
+
+/* Window while packets are sent at once, packets. */
+static inline u32 run_window(const struct fairwind *ca)
+{
+	return ca->mode == BURST ? ca->window / PACKET + RUN_PACKETS : ca->train_packets;
+}
+
+/* After a queue that was its own: RAMP or CRUISE, but first a burst if the link once carried clearly more. */
+static void go_on(struct sock *sk, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	begin_round(ca, now_us);
+	ca->mode = ca->window < ca->free - ca->free / 8 ? RAMP : CRUISE;
+	if (ca->free < ca->best - ca->best / 8) {
+		if (ca->free >= 4 * PACKET && !before(now_us, ca->burst_due_us))
+			begin_run(sk, BURST);
+	} else {
+		ca->burst_wait = 0;
+	}
+}
+
 /* A look after a cut: is the queue gone? */
 static void check(struct sock *sk, u32 queue_us, u32 tolerated, u32 us, u32 now_us)
 {
@@ -402,8 +489,7 @@ static void check(struct sock *sk, u32 queue_us, u32 tolerated, u32 us, u32 now_
 		yield_to_others(sk, 2, now_us);
 		return;
 	}
-	begin_round(ca, now_us);
-	ca->mode = ca->window < ca->free - ca->free / 8 ? RAMP : CRUISE;
+	go_on(sk, now_us);
 	if (ca->mode == CRUISE)
 		grow(sk, us);
 }
@@ -412,6 +498,10 @@ static void begin_train(struct sock *sk)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
 
+	if (ca->is_fair) {
+		begin_run(sk, TRAIN);
+		return;
+	}
 	look_anew(sk);
 	ca->mode = TRAIN;
 	ca->train_packets = (u8)min(max(ca->own / PACKET / 4, 4U), 16U);
@@ -455,7 +545,7 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 		if (forward >= 0 && queue_us > at_most)
 			queue_us = tolerated / 2 + (at_most - min(at_most, 3000U));
 	}
-	if (queue_us <= tolerated)
+	if (queue_us <= tolerated && !ca->is_fair)
 		put_off_train(ca, now_us);
 	/* A small queue may be a burst of this look alone. */
 	is_queued = queue_us > (ca->is_warned ? tolerated : large_us(ca, tolerated));
@@ -493,7 +583,7 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 			yield_to_others(sk, 4, now_us);
 		if (!before(now_us, ca->train_due_us)) {
 			begin_train(sk);
-		} else if (queue_us <= tolerated && !ca->flat) {
+		} else if (queue_us <= tolerated && !ca->flat && !ca->is_fair) {
 			bool is_rare = us > 2 * ca->base_us;
 
 			if (++ca->clean < 2 && !is_rare)
@@ -570,12 +660,172 @@ static void watch_train(struct sock *sk, const struct rate_sample *rs, u32 rtt_u
 	}
 }
 
+/*
+ * Follows packets that are sent at once by what had been delivered then, which is the same for all.
+ * True when no more of them will come.
+ */
+static bool watch_run(struct sock *sk, const struct rate_sample *rs, u32 now_us)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	/* A pair may be missing: the pacing that goes on holds half of it back. */
+	if (tp->packets_out + RUN_PACKETS / 2 >= run_window(ca))
+		ca->is_sending = 0;
+	if (rs->losses > 0 || tp->sacked_out) {
+		ca->run_prior = NONE;
+		ca->run_packets = 0;
+	}
+	if (!rs->prior_mstamp || before(rs->prior_delivered, ca->after))
+		return now_us - ca->look_start_us > 4 * ca->base_us + RUN_TIMEOUT_US;
+	ca->is_sending = 0;
+	if (rs->prior_delivered == ca->run_prior) {
+		ca->run_packets = (u8)min(ca->run_packets + rs->acked_sacked, 255U);
+		ca->run_end_us = now_us;
+	} else if (ca->run_packets >= RUN_LEAST) {
+		return true;
+	} else {
+		ca->run_prior = rs->prior_delivered;
+		ca->run_packets = 0;
+		ca->run_us = now_us;
+		ca->run_end_us = now_us;
+		ca->run_rtt_us = (u32)max(rs->rtt_us, 0LL);
+		ca->run_first = (u8)min(max(rs->acked_sacked, 1U), 255U);
+	}
+	return !tcp_packets_in_flight(tp) ||
+	       !before(rs->prior_delivered, ca->after + run_window(ca));
+}
+
+/* Time from one packet of the run to the next, us; 0: unknown. */
+static inline u32 run_packet_us(const struct fairwind *ca)
+{
+	if (ca->run_packets < RUN_LEAST)
+		return 0;
+	return max((ca->run_end_us - ca->run_us) / ca->run_packets, 1U);
+}
+
+static void yield_behind_fair_queueing(struct sock *sk, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	yield_to_others(sk, 2, now_us);
+	set_window(sk, 0);
+	ca->is_fair = 1;
+	ca->fast = 0;
+	ca->flat = 0;
+	ca->burst_wait = 0;
+}
+
+static void put_off_fair_train(struct fairwind *ca, u32 now_us)
+{
+	u32 least_us = FAIR_GAP_PACKETS * min(packet_time(ca, ca->best), 1U << 20);
+
+	ca->train_due_us = now_us + max(least_us, FAIR_GAP_US);
+}
+
+/* An ACK while a burst is on its way. rtt_us is 0 if it shows no delay. */
+static void watch_burst(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 best_us, free_us, us;
+
+	/* What was sent before shows a queue of others as ever. */
+	if (rtt_us && before(rs->prior_delivered, ca->after)) {
+		u32 tolerated = tolerated_us(sk);
+
+		ca->look_us = min(ca->look_us, rtt_us);
+		if (++ca->samples >= SAMPLES) {
+			u32 queue_us = ca->look_us - min(ca->look_us, ca->base_us);
+
+			ca->look_us = NONE;
+			ca->samples = 0;
+			if (queue_us > large_us(ca, tolerated)) {
+				cruise(sk, now_us);
+				cut(sk, queue_us, tolerated, now_us);
+				return;
+			}
+		}
+	}
+	if (!watch_run(sk, rs, now_us))
+		return;
+	us = run_packet_us(ca);
+	look_anew(sk);
+	ca->look_us = NONE;
+	/* Packets after the burst were sent when it had left the queue. */
+	if (us)
+		ca->after = rs->prior_delivered;
+	best_us = packet_time(ca, ca->best);
+	free_us = max(packet_time(ca, ca->free), best_us);
+	if (us > best_us + min((free_us - best_us) / 2, best_us / 3)) {
+		yield_behind_fair_queueing(sk, now_us);
+		put_off_fair_train(ca, now_us);
+		return;
+	}
+	if (us && us < free_us / 3 && us < best_us + best_us / 6 && !ca->was_fair)
+		ca->burst_wait = max(ca->burst_wait, (u8)BURST_WAIT_ONE_QUEUE);
+	ca->burst_due_us = now_us + (BURST_GAP_US << min((u32)ca->burst_wait, 7U));
+	ca->burst_wait = min(ca->burst_wait + 1, ca->was_fair ? BURST_WAIT_FAIR : BURST_WAIT_MAX);
+	go_on(sk, now_us);
+}
+
+/*
+ * An ACK while a train behind fair queueing is on its way. The first packet of an idle flow waits for
+ * none of the others, but only for the one on the link. So if others take turns, it takes less time
+ * than there is from each of the following to the next, and if the link is slower, as much.
+ */
+static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 best_us = packet_time(ca, ca->best);
+	u32 us, first_us, empty_us;
+	bool is_fast, is_late;
+
+	if (!watch_run(sk, rs, now_us))
+		return;
+	us = run_packet_us(ca);
+	look_anew(sk);
+	ca->look_us = NONE;
+	ca->mode = YIELD;
+	put_off_fair_train(ca, now_us);
+	if (!us)
+		return;
+	empty_us = min(tcp_min_rtt(tcp_sk(sk)), ca->base_us - min(best_us, ca->base_us));
+	empty_us += (ca->run_first - 1U) * us;
+	first_us = ca->run_rtt_us - min(empty_us, ca->run_rtt_us);
+	is_fast = us < best_us + best_us / 3;
+	/* It has waited in a queue with others. */
+	is_late = first_us > us + us / 4;
+	if (is_fast && !is_late && ++ca->fast < TRAINS_FAST) {
+		ca->train_due_us = now_us + 4 * ca->base_us;
+		return;
+	}
+	ca->fast = 0;
+	if (first_us < us / 2)
+		ca->was_fair = 1;
+	if (is_fast || is_late) {
+		if (!is_fast)
+			ca->best = scale(ca->base_us, PACKET, us);
+		ca->free = max(ca->free, min(scale(ca->base_us, PACKET, us), ca->best));
+	} else {
+		ca->flat = first_us > us - (us - best_us) / 4 ? ca->flat + 1 : 0;
+		if (ca->flat < TRAINS_SLOW)
+			return;
+		ca->best = scale(ca->base_us, PACKET, us);
+		ca->free = ca->best;
+		ca->was_fair = 0;
+	}
+	ca->flat = 0;
+	ca->is_fair = 0;
+	ca->mode = RAMP;
+	set_window(sk, max(ca->window, ca->own / RESTART));
+}
+
 /* How far apart the first window's packets arrive is, roughly, a packet's time on the link. */
 static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct fairwind *ca = inet_csk_ca(sk);
-	u32 packets, us;
+	u32 packets, us, each_us, first_us;
 
 	if (!ca->is_starting || tp->delivered > TCP_INIT_CWND + 1 || !rtt_us)
 		return;
@@ -592,6 +842,12 @@ static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
 	rtt_us -= min(us, rtt_us);
 	ca->free = (u32)min((u64)packets * PACKET * rtt_us / us, 1ULL << 26);
 	ca->packet_quarter_us = (u16)min(us * 4 / packets, 65000U);
+	/* Behind fair queueing the first of them has shown the link's own rate. */
+	each_us = us / packets;
+	first_us = tcp_min_rtt(tp) + max(ca->first_delivered, 1U) * each_us - each_us;
+	first_us = rtt_us + each_us - min(first_us, rtt_us + each_us);
+	if (first_us + FIRST_SAVES_US < each_us && first_us < each_us / 4 * 3)
+		ca->best = scale(rtt_us, PACKET, max(first_us, each_us / 16));
 }
 
 /* Whether the ACK shows a loss to which the window must answer: of a full buffer. */
@@ -611,7 +867,7 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 
 		ca->epoch_acked = 0;
 		ca->epoch_lost = 0;
-		if (share > LOSS_BORNE && ca->mode != TRAIN &&
+		if (share > LOSS_BORNE && ca->mode != TRAIN && ca->mode != BURST &&
 		    !before(tp->delivered, ca->reduce_after)) {
 			/* More than any path's own: as much less is sent as is lost, once a window. So it
 			 * ends behind a policer too, where losses come without a queue. */
@@ -728,7 +984,10 @@ static void send(struct sock *sk)
 	const struct fairwind *ca = inet_csk_ca(sk);
 	u32 rtt_us = ca->base_us == NONE ? max(tp->srtt_us >> 3, 1000U) : ca->base_us;
 
-	if (ca->mode == TRAIN) {
+	if ((ca->mode == BURST && ca->is_sending) || (ca->mode == TRAIN && ca->is_fair)) {
+		tp->snd_cwnd = max(min(run_window(ca), tp->snd_cwnd_clamp), 1U);
+		sk->sk_pacing_rate = sk->sk_max_pacing_rate;
+	} else if (ca->mode == TRAIN) {
 		tp->snd_cwnd = max(min((u32)ca->train_packets, tp->snd_cwnd_clamp), 1U);
 		sk->sk_pacing_rate =
 			min(window_rate(sk, ca->own / 2, rtt_us), (u64)sk->sk_max_pacing_rate);
@@ -810,7 +1069,11 @@ CC_HOOK(void, fairwind_cong_control, struct sock *sk, u32 ack, int flag,
 	watch_first_window(sk, rtt_us, now_us);
 	if (judge_losses(sk, rs, rtt_us))
 		answer_loss(sk, rs, now_us);
-	if (ca->mode == TRAIN)
+	if (ca->mode == BURST)
+		watch_burst(sk, rs, rtt_us, now_us);
+	else if (ca->mode == TRAIN && ca->is_fair)
+		watch_fair_train(sk, rs, now_us);
+	else if (ca->mode == TRAIN)
 		watch_train(sk, rs, rtt_us, now_us);
 	else if (rtt_us)
 		look(sk, rs, rtt_us, now_us);

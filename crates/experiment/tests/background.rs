@@ -1,0 +1,126 @@
+//! The background control on whole paths, in the simulator.
+
+use std::path::Path;
+
+use fairwind_experiment::Engine;
+use fairwind_experiment::engine::Run;
+use fairwind_experiment::engine::sim::Sim;
+use fairwind_result::record::{FlowSample, LinkSample, Recorder};
+use fairwind_scenario::Experiment;
+
+/// What has arrived of each flow, sampled every 100 ms.
+#[derive(Default)]
+struct Arrived {
+    flows: Vec<Vec<(u64, u64)>>,
+}
+
+impl Recorder for Arrived {
+    fn flow(&mut self, flow: usize, sample: &FlowSample) {
+        self.flows.resize(self.flows.len().max(flow + 1), Vec::new());
+        let bytes = sample.instruments.bytes_received;
+        self.flows[flow].push((sample.time_ns, bytes));
+    }
+    fn link(&mut self, _link: usize, _sample: &LinkSample) {}
+}
+
+impl Arrived {
+    /// Goodput of a flow between two times in seconds, Mbit/s.
+    fn mbps(&self, flow: usize, from_s: u64, to_s: u64) -> f64 {
+        let by = |s: u64| {
+            let samples = self.flows[flow].iter();
+            let last = samples.take_while(|(time_ns, _)| *time_ns <= s * 1_000_000_000);
+            last.last().map_or(0, |(_, bytes)| *bytes)
+        };
+        (by(to_s) - by(from_s)) as f64 * 8e-6 / (to_s - from_s) as f64
+    }
+}
+
+fn run(text: &str, folder: &Path) -> Arrived {
+    let experiment = Experiment::parse(text, "x.toml", folder, &[]).unwrap();
+    let mut arrived = Arrived::default();
+    let run = Run {
+        experiment: &experiment,
+        seed: 1,
+        folder: Path::new(""),
+    };
+    Sim.run(run, &mut arrived, &|_| true).unwrap();
+    arrived
+}
+
+/// Alone, then beside Cubic, which comes at 6 s and has 55 MB, then alone.
+fn beside_cubic(queue: &str) -> Arrived {
+    let text = format!(
+        r#"
+duration = "22s"
+[record]
+interval = "100ms"
+
+[[link]]
+name = "bottleneck"
+between = ["near", "far"]
+bandwidth = "50Mbit/s"
+delay = "10ms"
+{queue}
+reverse = {{ bandwidth = "unlimited", queue = "unlimited", aqm = {{ kind = "drop-tail" }} }}
+
+[[flow]]
+name = "background"
+from = "near"
+to = "far"
+congestion_control = "fairwind"
+
+[[flow]]
+name = "foreground"
+from = "near"
+to = "far"
+congestion_control = "cubic"
+start = "6s"
+bytes = "55MB"
+"#
+    );
+    run(&text, Path::new(""))
+}
+
+#[test]
+fn it_yields_behind_fair_queueing_and_comes_back() {
+    let arrived = beside_cubic("queue = \"1000pkt\"\naqm = { kind = \"fq-codel\" }");
+    assert!(arrived.mbps(0, 3, 6) > 45.0);
+    assert!(arrived.mbps(1, 7, 14) > 45.0, "{}", arrived.mbps(1, 7, 14));
+    assert!(arrived.mbps(0, 19, 22) > 40.0, "{}", arrived.mbps(0, 19, 22));
+}
+
+#[test]
+fn it_yields_in_a_common_queue_and_comes_back() {
+    let arrived = beside_cubic("queue = \"80pkt\"");
+    assert!(arrived.mbps(1, 7, 14) > 45.0, "{}", arrived.mbps(1, 7, 14));
+    assert!(arrived.mbps(0, 19, 22) > 40.0, "{}", arrived.mbps(0, 19, 22));
+}
+
+#[test]
+fn a_link_that_becomes_slower_is_not_taken_for_fair_queueing() {
+    let folder = tempfile::tempdir().unwrap();
+    let steps = "time_s,bandwidth_mbps\n0,50\n6,20\n";
+    std::fs::write(folder.path().join("steps.csv"), steps).unwrap();
+    let text = r#"
+duration = "22s"
+[record]
+interval = "100ms"
+
+[[link]]
+name = "bottleneck"
+between = ["near", "far"]
+bandwidth = { trace = "steps.csv" }
+delay = "10ms"
+queue = "80pkt"
+reverse = { bandwidth = "unlimited", queue = "unlimited" }
+
+[[flow]]
+name = "background"
+from = "near"
+to = "far"
+congestion_control = "fairwind"
+"#;
+    let arrived = run(text, folder.path());
+    assert!(arrived.mbps(0, 3, 6) > 45.0);
+    assert!(arrived.mbps(0, 14, 22) > 17.0, "{}", arrived.mbps(0, 14, 22));
+}
