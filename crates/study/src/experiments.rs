@@ -23,6 +23,9 @@ pub(crate) fn jobs(task: &Task<'_>, experiments: usize) -> (usize, usize) {
 /// IP bytes for each byte of payload of full segments.
 pub(crate) const TCP_IP: f64 = 1500.0 / 1448.0;
 
+/// IP bytes for each byte of payload of full datagrams.
+pub(crate) const UDP_IP: f64 = 1500.0 / 1472.0;
+
 /// An engine whose configuration is part of what a result depends on.
 pub(crate) trait Configured: Engine + Debug {}
 

@@ -20,6 +20,7 @@ mod parallel;
 pub mod plan;
 pub mod reproduce;
 pub mod shell;
+mod span;
 mod statistics;
 mod study;
 pub mod table;

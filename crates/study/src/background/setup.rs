@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::Error;
 use crate::draw::Draw;
-use crate::experiments::TCP_IP;
+use crate::experiments::{TCP_IP, UDP_IP};
 
 use super::cell::Cell;
 use super::suite::{Phases, Sends, Suite, Traffic};
@@ -51,9 +51,6 @@ pub(super) struct Setup {
     /// Time for a segment of a video, seconds; 0 for others.
     pub deadline: f64,
 }
-
-/// IP bytes for each byte of payload of datagrams.
-const UDP_IP: f64 = 1500.0 / 1472.0;
 
 /// Where the bottleneck is on the way: the share of the least round-trip time from it to the receivers.
 const BEHIND_BOTTLENECK: f64 = 0.25;

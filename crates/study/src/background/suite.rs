@@ -4,6 +4,7 @@
 use serde::Deserialize;
 
 use crate::Error;
+use crate::span::Span;
 
 use super::cell::Cell;
 
@@ -32,21 +33,6 @@ pub(super) struct Suite {
     pub contender: Vec<Contender>,
     /// The groups of cells that tables are about.
     pub group: Vec<Group>,
-}
-
-/// A time that is a number of seconds, or of round trips if those are longer.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Span {
-    pub seconds: f64,
-    pub round_trips: f64,
-}
-
-impl Span {
-    /// Its length where a round trip takes this long; both in seconds.
-    pub(super) fn length(self, rtt: f64) -> f64 {
-        self.seconds.max(self.round_trips * rtt)
-    }
 }
 
 /// The phases of a run.

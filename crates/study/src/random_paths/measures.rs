@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiments::TCP_IP;
+use crate::experiments::{TCP_IP, UDP_IP};
 
 use super::file::START;
 use super::path::{Foreground, RandomPath};
@@ -76,7 +76,6 @@ fn capacity(path: &RandomPath) -> Curve {
 
 /// What the oracle carried, IP bytes: what is spare.
 pub(super) fn spare(watch: &Watch) -> Curve {
-    const UDP_IP: f64 = 1500.0 / 1472.0;
     let points = watch
         .own
         .iter()

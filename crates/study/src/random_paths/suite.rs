@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::span::Span;
+
 /// `[data]` of the plan.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,21 +26,6 @@ pub(super) struct Suite {
     pub above: f64,
     /// Lengths of runs, for links from a bandwidth on; the last that applies does.
     pub length: Vec<Length>,
-}
-
-/// A time that is a number of seconds, or of round trips if those are longer.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Span {
-    pub seconds: f64,
-    pub round_trips: f64,
-}
-
-impl Span {
-    /// Its length where a round trip takes this long; both in seconds.
-    pub(super) fn length(self, rtt: f64) -> f64 {
-        self.seconds.max(self.round_trips * rtt)
-    }
 }
 
 /// Length of a run.
