@@ -173,7 +173,7 @@ struct Accuracy {
     results: f64,
     error: f64,
     ninth: f64,
-    /// Seconds from the beginning of the span to the first result that is near.
+    /// Seconds from the change of the datagrams' rate to the first result that is near.
     to_follow: Option<f64>,
 }
 
@@ -209,7 +209,7 @@ impl Accuracy {
             results: median(late.iter().map(|(_, mbps)| *mbps).collect())?,
             error: median(errors.clone())?,
             ninth: quantile(errors, 0.9)?,
-            to_follow: near,
+            to_follow: near.filter(|_| cross == Cross::Udp),
         })
     }
 }
@@ -523,5 +523,127 @@ fn by_span(
         let mut row = vec![seconds(span)];
         row.extend(both.into_iter().flat_map(of));
         table.row(row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::measures::Moment;
+    use super::super::setup::{Buffer, Group, Step};
+    use super::*;
+
+    fn data() -> Data {
+        let step = |from_s, mbps| Step { from_s, mbps };
+        let network = Network {
+            bandwidth_mbps: 100.0,
+            rtt_ms: 30.0,
+            queue_pkts: 250,
+            receive_buffer: Buffer { lab: 1, sim: 1 },
+            udp_s: 20.0,
+            udp: vec![step(0.0, 30.0), step(10.0, 70.0)],
+            tcp_s: 20.0,
+            tcp: vec![Group {
+                connections: 1,
+                from_s: 2.0,
+                every_s: 0.0,
+                stay_s: 10.0,
+            }],
+        };
+        Data {
+            networks: [(LABORATORY.to_owned(), network)].into(),
+        }
+    }
+
+    fn of_rates(background: f64, cross: f64) -> Measures {
+        Measures {
+            background_mbps: vec![background; 20],
+            cross_mbps: vec![cross; 20],
+            moments: vec![Moment {
+                seconds: 6.0,
+                rtt_ms: 32.0,
+                ..Moment::default()
+            }],
+            queue_pkts: vec![7; 200],
+            processors: background / 100.0,
+            ..Measures::default()
+        }
+    }
+
+    fn tcp(control: &str) -> Cell {
+        cell(LABORATORY, Cross::Tcp, control)
+    }
+
+    fn measured(data: &Data, lab: OfEngine) -> Measured<'_> {
+        Measured {
+            lab,
+            sim: OfEngine::new(),
+            data,
+            scale: 1.0,
+        }
+    }
+
+    #[test]
+    fn shares_are_of_what_the_cross_traffic_has_and_leaves_alone() {
+        let data = data();
+        let lab = [
+            (tcp("none"), of_rates(0.0, 40.0)),
+            (tcp("reno"), of_rates(75.0, 20.0)),
+        ];
+        let measured = measured(&data, lab.into());
+        let table = figure_14(&measured).markdown();
+        let row = "| Reno | 75.0 | 1.25 | 32.0 | 7.0 | - | - | - | - |\n";
+        assert!(table.ends_with(row), "{table}");
+        let table = figure_15(&measured).markdown();
+        let rows = "| none | 40.0 | 1.00 | - | - |\n| Reno | 20.0 | 0.50 | - | - |\n";
+        assert!(table.ends_with(rows), "{table}");
+    }
+
+    #[test]
+    fn errors_are_from_what_datagrams_leave_once_the_results_have_settled() {
+        let data = data();
+        let run = Measures {
+            // 70 Mbit/s are left until 10 s, then 30. The first results after the change are too old to count.
+            results: vec![
+                (1.0, 90.0),
+                (4.0, 72.0),
+                (5.0, 69.0),
+                (9.0, 80.0),
+                (10.5, 70.0),
+                (11.5, 39.0),
+                (14.0, 31.0),
+            ],
+            ..Measures::default()
+        };
+        let lab = [(cell(LABORATORY, Cross::Udp, "imtcp"), run)];
+        let table = accuracy(&measured(&data, lab.into()), LABORATORY, &[Cross::Udp]).markdown();
+        let rows = "| UDP | 0 to 10 | 70.0 | 72.0 | 2.0 | 10.0 | 4.00 | - | - | - | - | - |\n\
+                    | UDP | 10 to 20 | 30.0 | 31.0 | 1.0 | 1.0 | 1.50 | - | - | - | - | - |\n";
+        assert!(table.ends_with(rows), "{table}");
+    }
+
+    #[test]
+    fn loads_are_medians_of_pairs() {
+        let data = data();
+        let pair = |control, pair, load| {
+            let cell = Cell {
+                pair: Some(pair),
+                ..tcp(control)
+            };
+            (cell, of_rates(load, 0.0))
+        };
+        let lab = [
+            pair("imtcp", 1, 60.0),
+            pair("reno", 1, 50.0),
+            pair("imtcp", 2, 44.0),
+            pair("reno", 2, 40.0),
+            pair("imtcp", 3, 50.0),
+            pair("reno", 3, 50.0),
+            // Without the other.
+            pair("imtcp", 4, 90.0),
+        ];
+        let table = table_4(&measured(&data, lab.into())).markdown();
+        let row = "| 3 | 50.0 (44.0 to 60.0) | 50.0 (44.0 to 60.0) | 50.0 (40.0 to 50.0) | 50.0 (40.0 to 50.0) | \
+                   1.100 (1.000 to 1.200) |\n";
+        assert!(table.ends_with(row), "{table}");
     }
 }
