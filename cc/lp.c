@@ -176,7 +176,7 @@ static void grow(struct sock *sk, u32 acked)
 	u64 credit = ca->acked + (u64)acked * PACKET;
 	u32 window = ca->window;
 
-	if (window >= FINE_WINDOW && !tcp_is_cwnd_limited(sk)) {
+	if (!is_sparse(window, tp->srtt_us >> 3) && !tcp_is_cwnd_limited(sk)) {
 		ca->learning = 0;
 		return;
 	}

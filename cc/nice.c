@@ -90,12 +90,12 @@ static void take_delay(struct sock *sk, u32 rtt, u32 packets)
 		ca->congested += packets;
 }
 
-/* Whether the window limits what is sent. A fine one limits by pacing alone. */
+/* Whether the window limits what is sent. A sparse one limits by pacing alone. */
 static bool limits(const struct sock *sk)
 {
 	const struct nice *ca = inet_csk_ca(sk);
 
-	return ca->window < FINE_WINDOW || tcp_is_cwnd_limited(sk);
+	return is_sparse(ca->window, tcp_sk(sk)->srtt_us >> 3) || tcp_is_cwnd_limited(sk);
 }
 
 /* Vegas, at the end of a round. */

@@ -280,6 +280,15 @@ fn growth_is_renos() {
     assert_eq!(flow.window(), 42);
 }
 
+/// In 200 ms, up to ten packets are sent in pairs, with a congestion window of two more.
+#[test]
+fn a_window_sent_in_pairs_grows_though_the_congestion_window_has_room() {
+    let mut flow = Flow::open(5, EXACT, &find("lp").unwrap().default_parameters());
+    flow.tcp.sk.is_cwnd_limited = 0;
+    flow.ack(2, 180 * MS, 0, 1);
+    assert_eq!(flow.tcp.sk.snd_cwnd, 7 + 2);
+}
+
 #[test]
 fn a_loss_halves_the_window_which_recovery_leaves_alone() {
     let mut flow = Flow::new();

@@ -231,6 +231,16 @@ fn a_window_that_does_not_limit_does_not_grow() {
     assert_eq!(flow.window(), 40);
 }
 
+/// In 200 ms, up to ten packets are sent in pairs, with a congestion window of two more.
+#[test]
+fn a_window_sent_in_pairs_grows_though_the_congestion_window_has_room() {
+    let mut flow = Flow::new(5, 2);
+    flow.tcp.sk.srtt_us = 8 * 200_000;
+    flow.tcp.sk.is_cwnd_limited = 0;
+    flow.end_round(1, 20 * MS);
+    assert_eq!(flow.tcp.sk.snd_cwnd, 6 + 2);
+}
+
 #[test]
 fn an_ack_that_the_receiver_delayed_is_no_sign_of_congestion() {
     let mut flow = Flow::new(4, 2);

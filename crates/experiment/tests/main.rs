@@ -5,4 +5,5 @@ mod determinism;
 mod execute;
 mod pipes;
 mod simulation;
+mod states;
 mod switch;

@@ -72,8 +72,8 @@ fn without_a_clone_it_says_where_plans_are() {
 fn what_cannot_be_made_is_refused_with_what_can() {
     let folder = TempDir::new().unwrap();
     let refused = |arguments: &[&str]| refusal(&reproduce(folder.path(), arguments));
-    let said = refused(&["imtcp:figure-12"]);
-    assert!(said.contains("to be built"), "{said}");
+    let said = refused(&["imtcp:table-2"]);
+    assert!(said.contains("not made: HZ is the clock"), "{said}");
     let said = refused(&["web100:figure-4.31"]);
     assert!(said.contains("did you mean web100:figure-4.1?"), "{said}");
     // Without the paper.

@@ -17,8 +17,19 @@ pub trait Recorder {
         false
     }
 
+    /// Whether the private states of congestion controls are kept, too.
+    fn records_states(&self) -> bool {
+        false
+    }
+
     /// Records the instruments of one connection of the flow with this index in the result.
     fn flow(&mut self, flow: usize, sample: &FlowSample);
+
+    /// Records the bytes of the private state that the congestion control of an open connection had at the moment
+    /// of this sample; right after [`flow`](Recorder::flow), if [states are kept](Recorder::records_states).
+    fn state(&mut self, flow: usize, sample: &FlowSample, state: &[u8]) {
+        let _ = (flow, sample, state);
+    }
 
     /// Records the state of the link (one direction) with this index in the result.
     fn link(&mut self, link: usize, sample: &LinkSample);

@@ -68,8 +68,6 @@ pub enum State {
     Made,
     /// Nothing makes it.
     NotMade,
-    /// The system that it measures is still to be built.
-    ToBeBuilt,
     /// There is nothing to make: a drawing of a set-up, a list of settings.
     Nothing,
 }
@@ -78,7 +76,6 @@ impl State {
     const WORDS: &'static [(&'static str, State)] = &[
         ("made", State::Made),
         ("not made", State::NotMade),
-        ("to be built", State::ToBeBuilt),
         ("nothing to make", State::Nothing),
     ];
 

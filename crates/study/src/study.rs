@@ -10,8 +10,8 @@ use crate::page::{Figure, Section};
 use crate::plan::{Parameter, Plan, Run};
 use crate::table::Table;
 use crate::{
-    Engines, Error, Filter, background, dccs, demo, drsftp, imtcp_bg, random_paths, validation,
-    web100_dummynet,
+    Engines, Error, Filter, background, bbr, dccs, demo, drsftp, imtcp_bg, random_paths,
+    validation, web100_dummynet,
 };
 
 /// Who knows what the parameters of a plan mean.
@@ -33,6 +33,7 @@ impl Study {
         ("web100-dummynet", web100_dummynet::STUDY),
         ("advised-transfers", dccs::STUDY),
         ("simulator-and-kernel", validation::STUDY),
+        ("bbr", bbr::STUDY),
         ("right-sizing", drsftp::STUDY),
         ("demonstration", demo::days::STUDY),
         ("background", background::STUDY),

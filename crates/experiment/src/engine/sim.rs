@@ -1,6 +1,6 @@
 //! The simulator as an engine: converts the experiment to a scenario, and the outcome to a result.
 
-use fairwind_cc::native::Parameters;
+use fairwind_cc::native::{Parameters, TcpSock};
 use fairwind_instruments::Instruments;
 use fairwind_kernel::thread_cpu_ns;
 use fairwind_path::units::Time;
@@ -38,6 +38,7 @@ impl Engine for Sim {
         let mut watcher = Watcher {
             recorder,
             progress,
+            latest: FlowSample::default(),
             link_of_pipe: totals::link_of_pipe(experiment),
             duration_s: scenario.duration.as_secs_f64(),
             stopped: false,
@@ -150,6 +151,8 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfi
 struct Watcher<'a> {
     recorder: &'a mut dyn Recorder,
     progress: &'a dyn Fn(f64) -> bool,
+    /// The latest sample of a flow.
+    latest: FlowSample,
     /// Position in the result's links; `None` for pipes that are not reported.
     link_of_pipe: Vec<Option<usize>>,
     duration_s: f64,
@@ -164,6 +167,15 @@ impl Observer for Watcher<'_> {
             instruments: *instruments,
         };
         self.recorder.flow(flow, &sample);
+        self.latest = sample;
+    }
+
+    fn socket(&mut self, flow: usize, _: usize, _: Time, socket: &TcpSock) {
+        if self.recorder.records_states() {
+            let words = socket.icsk_ca_priv.iter();
+            let state: Vec<u8> = words.flat_map(|word| word.to_ne_bytes()).collect();
+            self.recorder.state(flow, &self.latest, &state);
+        }
     }
 
     fn pipe(&mut self, pipe: usize, now: Time, sample: &PipeSample) {

@@ -134,6 +134,7 @@ fn every_plan_of_the_repository_is_valid_and_names_all_its_experiments() {
         names,
         [
             "background",
+            "bbr",
             "dccs",
             "demonstration",
             "drsftp",

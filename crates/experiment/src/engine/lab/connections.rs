@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use fairwind_result::record::{FlowSample, Recorder};
-use fairwind_trace::event::{Event, Identity, Sample};
+use fairwind_trace::event::{Event, Identity, Sample, State};
 
 use super::instruments::{Traced, payload_received};
 
@@ -118,6 +118,8 @@ struct Row {
     /// The sender's local and remote address.
     way: (SocketAddr, SocketAddr),
     sample: FlowSample,
+    /// Of the sender's congestion control, if it is traced.
+    state: Option<State>,
     closes: bool,
 }
 
@@ -145,8 +147,8 @@ impl Connections {
         match event {
             Event::Open(identity) | Event::Identity(identity) => self.identify(identity),
             Event::Control(control) => self.note_control(control.head.id, control.name()),
-            Event::Sample(sample, _) => self.sample(sample, false),
-            Event::Close(sample, _) => self.sample(sample, true),
+            Event::Sample(sample, state) => self.sample(sample, *state, false),
+            Event::Close(sample, state) => self.sample(sample, *state, true),
         }
     }
 
@@ -168,6 +170,9 @@ impl Connections {
             sample.time_ns = sample.time_ns.max(gauge.last_row_ns);
             gauge.last_row_ns = sample.time_ns;
             recorder.flow(row.flow, &sample);
+            if let Some(state) = &row.state {
+                recorder.state(row.flow, &sample, state);
+            }
         }
     }
 
@@ -206,7 +211,7 @@ impl Connections {
         }
     }
 
-    fn sample(&mut self, sample: &Sample, closes: bool) {
+    fn sample(&mut self, sample: &Sample, state: Option<&State>, closes: bool) {
         let Some(mut socket) = self.sockets.get(&sample.head.id).copied() else {
             return;
         };
@@ -222,7 +227,7 @@ impl Connections {
             Role::Either => sample.bytes_sent > 0,
         };
         if sends {
-            self.sample_sender(&mut socket, sample, closes);
+            self.sample_sender(&mut socket, sample, state, closes);
         }
         if closes {
             self.sockets.remove(&sample.head.id);
@@ -231,7 +236,13 @@ impl Connections {
         }
     }
 
-    fn sample_sender(&mut self, socket: &mut Socket, sample: &Sample, closes: bool) {
+    fn sample_sender(
+        &mut self,
+        socket: &mut Socket,
+        sample: &Sample,
+        state: Option<&State>,
+        closes: bool,
+    ) {
         let Times {
             epoch_ns,
             warmup_ns,
@@ -259,6 +270,7 @@ impl Connections {
                 connection: number,
                 instruments: self.traced.instruments(sample, socket.opened_ns),
             },
+            state: state.copied(),
             closes,
         });
     }

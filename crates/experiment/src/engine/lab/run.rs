@@ -66,7 +66,7 @@ impl Engine for Lab {
         let mut controls = Controls::new(self.own_controls)?;
         let names = control_names(run.experiment, &mut controls)?;
         let hosts = create_hosts(self, &plan, run.experiment, &names)?;
-        let running = Running::start(&run, &plan, &hosts, &names, recorder.records())?;
+        let running = Running::start(&run, &plan, &hosts, &names, recorder)?;
         let measured = running.watch(&run, recorder, progress)?;
         let mut result = totals::result(self, &run, &plan, &measured);
         let packets = totals::data_packets(&measured.statistics);
@@ -139,7 +139,7 @@ impl Running {
         plan: &Plan,
         hosts: &[Host],
         names: &[ControlNames],
-        records: bool,
+        recorder: &dyn Recorder,
     ) -> Result<Running, EngineError> {
         let experiment = run.experiment;
         let file = experiment.file();
@@ -154,14 +154,14 @@ impl Running {
         }
         let plans = flow_plans(run, plan, hosts, names);
         let lead = lead(&plans);
-        let session = start_session(experiment, records)?;
+        let session = start_session(experiment, recorder)?;
         let prepared = Applications::prepare(plans)?;
         let emulator = Emulator::start(
             &network,
             hosts,
             EmulatorOptions {
                 seed: run.seed,
-                sample_interval: records.then_some(file.record.interval),
+                sample_interval: recorder.records().then_some(file.record.interval),
                 warmup: file.warmup,
                 end: Some(file.duration),
                 lead,
@@ -284,14 +284,15 @@ fn lead(plans: &[FlowPlan]) -> Duration {
 
 /// Traces every connection between hosts of labs; those of this run are recognised by their
 /// namespaces.
-fn start_session(experiment: &Experiment, records: bool) -> Result<Session, EngineError> {
+fn start_session(experiment: &Experiment, recorder: &dyn Recorder) -> Result<Session, EngineError> {
     let record = experiment.file().record;
     let options = Options {
         filter: Filter {
             hosts: vec![ADDRESSES.parse().expect("a network")],
             ..Filter::default()
         },
-        every_ack: record.every_ack && records,
+        every_ack: record.every_ack && recorder.records(),
+        control_state: recorder.records_states(),
         ..Options::default()
     };
     let interval = (!options.every_ack).then(|| gauge_interval(experiment));

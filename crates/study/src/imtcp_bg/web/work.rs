@@ -8,9 +8,11 @@ use fairwind_result::record::{FlowSample, LinkSample, Recorder};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::super::curve::Curve;
 use super::setup::{BOTTLENECK_MBPS, Cell, Data};
 use crate::cache::program;
 use crate::experiments::{self, TCP_IP};
+use crate::plan::Run;
 use crate::{Error, Task, parallel};
 
 /// What is measured of a run. Rates are in Mbit/s of IP bytes.
@@ -42,8 +44,8 @@ pub(super) const CURVE_S: f64 = 10.0;
 ///
 /// # Errors
 /// If a run fails, or the work is to stop.
-pub(super) fn carry_out(task: &Task<'_>, data: &Data) -> Result<Measured, Error> {
-    let cells: BTreeSet<Cell> = task.runs.iter().map(Cell::of).collect();
+pub(super) fn carry_out(task: &Task<'_>, data: &Data, runs: &[&Run]) -> Result<Measured, Error> {
+    let cells: BTreeSet<Cell> = runs.iter().map(|run| Cell::of(run)).collect();
     // The web alone says what is available, also if only some of the runs are made.
     let alone = cells.iter().map(|cell| Cell {
         control: "none".to_owned(),
@@ -105,33 +107,26 @@ fn measures(data: &Data, cell: &Cell, watch: Watch, result: &RunResult) -> Measu
         download_s: sessions * measured_s / documents.max(1) as f64 - data.think_s,
         queue_pkts: bottleneck.queue_mean_pkts,
         drops: bottleneck.drops,
-        curves: watch.curves.iter().map(|bytes| rates(bytes)).collect(),
+        curves: watch
+            .curves
+            .iter()
+            .map(|curve| curve.mbps(TCP_IP))
+            .collect(),
         window: watch.window,
     }
 }
 
-/// Rates from the bytes received at the end of each interval.
-fn rates(bytes: &[u64]) -> Vec<f64> {
-    let mut before = 0;
-    let rate = |&bytes: &u64| {
-        let new = bytes.saturating_sub(before);
-        before = before.max(bytes);
-        new as f64 * TCP_IP * 8e-6 / CURVE_S
-    };
-    bytes.iter().map(rate).collect()
-}
-
 /// A run while it goes on.
 struct Watch {
-    /// Bytes received by each background connection at the end of each interval.
-    curves: Vec<Vec<u64>>,
+    /// What each background connection receives.
+    curves: Vec<Curve>,
     window: Vec<f64>,
 }
 
 impl Watch {
     fn new(connections: usize) -> Watch {
         Watch {
-            curves: vec![Vec::new(); connections],
+            curves: vec![Curve::new(CURVE_S); connections],
             window: Vec::new(),
         }
     }
@@ -142,14 +137,7 @@ impl Recorder for Watch {
         let Some(curve) = self.curves.get_mut(flow) else {
             return;
         };
-        let at = (sample.time_ns as f64 / 1e9 / CURVE_S - 1e-6)
-            .floor()
-            .max(0.0) as usize;
-        let before = curve.last().copied().unwrap_or(0);
-        if curve.len() <= at {
-            curve.resize(at + 1, before);
-        }
-        curve[at] = sample.instruments.bytes_received;
+        curve.add(sample.time_ns, sample.instruments.bytes_received);
         if flow == 0 {
             self.window
                 .push(sample.instruments.cur_cwnd as f64 / 1448.0);

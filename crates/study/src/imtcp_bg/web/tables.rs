@@ -35,14 +35,12 @@ pub(super) fn all(data: &Data, measured: &Measured) -> Vec<Section> {
     made.map(|(name, table)| table.section(name)).collect()
 }
 
-/// Every run.
-pub(super) fn runs(measured: &Measured) -> Table {
-    let mut table = Table::new(
-        "cell | run | bottleneck_mbps | background_mbps | download_s | queue_pkts | drops",
-    );
+/// A row for each run.
+pub(super) fn runs(measured: &Measured, table: &mut Table) {
     for (cell, all) in measured {
         for (number, run) in all.iter().enumerate() {
             table.row([
+                "sim".to_owned(),
                 cell.name(),
                 (number + 1).to_string(),
                 format!("{:.3}", run.bottleneck_mbps),
@@ -53,7 +51,6 @@ pub(super) fn runs(measured: &Measured) -> Table {
             ]);
         }
     }
-    table
 }
 
 /// The mean of a measure over the seeds of a cell.
