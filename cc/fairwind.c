@@ -127,7 +127,7 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 /* Packets that take so long on the link together count as one where senders are to come to equal shares. */
 #define QUANTUM_US 100U
 /* The way up from a yield does not end below this share of what it last had to itself. */
-#define RAMP_LEAST 8
+#define RAMP_LEAST 2
 #define NONE (~0U)
 
 enum mode { RAMP, CRUISE, CHECK, YIELD, TRAIN, BURST };
@@ -376,7 +376,7 @@ static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
 	bool is_surprise = false;
-	u32 was;
+	u32 was, carried;
 
 	if (ca->mode == RAMP)
 		was = ca->window < ca->free / 2 || !ca->free ? ca->window / 2 : ca->window / 5 * 4;
@@ -391,11 +391,11 @@ static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 	}
 	if (ca->loss_queue_us)
 		ca->loss_queue_us = max(ca->loss_queue_us, short_us(queue_us));
-	was = scale(was, ca->base_us, ca->base_us + queue_us);
+	carried = scale(was, ca->base_us, ca->base_us + queue_us);
 	/* At the start, the first window has shown it better. */
 	if (ca->is_starting && ca->free)
-		was = min(was, ca->free);
-	ca->free = max(was, floor_window(sk));
+		carried = min(carried, ca->free);
+	ca->free = max(carried, floor_window(sk));
 	if (ca->mode == CRUISE && !is_surprise)
 		ca->best = max(ca->best, ca->free);
 	ca->own = ca->is_starting ? ca->free : max(ca->free, ca->own - (ca->own >> 5));
@@ -545,8 +545,10 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 		if (forward >= 0 && queue_us > at_most)
 			queue_us = tolerated / 2 + (at_most - min(at_most, 3000U));
 	}
-	if (queue_us <= tolerated && !ca->is_fair)
+	if (queue_us <= tolerated && !ca->is_fair) {
 		put_off_train(ca, now_us);
+		ca->flat = 0; /* the base is right */
+	}
 	/* A small queue may be a burst of this look alone. */
 	is_queued = queue_us > (ca->is_warned ? tolerated : large_us(ca, tolerated));
 	ca->is_warned = queue_us > tolerated;
@@ -583,7 +585,7 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 			yield_to_others(sk, 4, now_us);
 		if (!before(now_us, ca->train_due_us)) {
 			begin_train(sk);
-		} else if (queue_us <= tolerated && !ca->flat && !ca->is_fair) {
+		} else if (queue_us <= tolerated && !ca->is_fair) {
 			bool is_rare = us > 2 * ca->base_us;
 
 			if (++ca->clean < 2 && !is_rare)
@@ -723,29 +725,12 @@ static void put_off_fair_train(struct fairwind *ca, u32 now_us)
 	ca->train_due_us = now_us + max(least_us, FAIR_GAP_US);
 }
 
-/* An ACK while a burst is on its way. rtt_us is 0 if it shows no delay. */
-static void watch_burst(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 now_us)
+/* An ACK while a burst is on its way. */
+static void watch_burst(struct sock *sk, const struct rate_sample *rs, u32 now_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
 	u32 best_us, free_us, us;
 
-	/* What was sent before shows a queue of others as ever. */
-	if (rtt_us && before(rs->prior_delivered, ca->after)) {
-		u32 tolerated = tolerated_us(sk);
-
-		ca->look_us = min(ca->look_us, rtt_us);
-		if (++ca->samples >= SAMPLES) {
-			u32 queue_us = ca->look_us - min(ca->look_us, ca->base_us);
-
-			ca->look_us = NONE;
-			ca->samples = 0;
-			if (queue_us > large_us(ca, tolerated)) {
-				cruise(sk, now_us);
-				cut(sk, queue_us, tolerated, now_us);
-				return;
-			}
-		}
-	}
 	if (!watch_run(sk, rs, now_us))
 		return;
 	us = run_packet_us(ca);
@@ -763,7 +748,8 @@ static void watch_burst(struct sock *sk, const struct rate_sample *rs, u32 rtt_u
 	}
 	if (us && us < free_us / 3 && us < best_us + best_us / 6 && !ca->was_fair)
 		ca->burst_wait = max(ca->burst_wait, (u8)BURST_WAIT_ONE_QUEUE);
-	ca->burst_due_us = now_us + (BURST_GAP_US << min((u32)ca->burst_wait, 7U));
+	ca->burst_due_us =
+		now_us + (max(BURST_GAP_US, 8 * ca->base_us) << min((u32)ca->burst_wait, 7U));
 	ca->burst_wait = min(ca->burst_wait + 1, ca->was_fair ? BURST_WAIT_FAIR : BURST_WAIT_MAX);
 	go_on(sk, now_us);
 }
@@ -1070,7 +1056,7 @@ CC_HOOK(void, fairwind_cong_control, struct sock *sk, u32 ack, int flag,
 	if (judge_losses(sk, rs, rtt_us))
 		answer_loss(sk, rs, now_us);
 	if (ca->mode == BURST)
-		watch_burst(sk, rs, rtt_us, now_us);
+		watch_burst(sk, rs, now_us);
 	else if (ca->mode == TRAIN && ca->is_fair)
 		watch_fair_train(sk, rs, now_us);
 	else if (ca->mode == TRAIN)

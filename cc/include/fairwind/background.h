@@ -14,20 +14,25 @@
 #define FINE_WINDOW (2 * PACKET)
 /* Doubtful samples skipped in a row; after these, the delay must be the path's. */
 #define DOUBTFUL_MAX 6
+/* For so long a receiver waits with an ACK for a second packet, us. */
+#define ACK_DELAY_US 40000U
 
 /*
  * The round-trip time that this ACK shows, us; 0: none, or one that says nothing about the queue:
  * of a retransmission (from a clock of milliseconds), of the SYN (a small packet), or of a packet
- * that was acknowledged alone while few were in flight, for which the receiver may have waited 40 ms
- * for a second one. The kernel's own flag marks only the latter's last packet in a flight. Of
+ * that was acknowledged alone while so few were in flight that the receiver may have waited for a
+ * second one: they may be ACK_DELAY_US apart. The kernel's own flag marks only the latter's last packet in a flight. Of
  * such, no more than DOUBTFUL_MAX in a row are skipped, so that a receiver that acknowledges each
  * packet is not taken for silent. *doubtful counts them.
  */
 static inline u32 delay_sample(const struct rate_sample *rs, u8 *doubtful)
 {
+	u32 few;
+
 	if (rs->rtt_us <= 0 || rs->is_retrans || !rs->prior_delivered)
 		return 0;
-	if (rs->is_ack_delayed || (rs->acked_sacked < 2 && rs->prior_in_flight <= 4)) {
+	few = min(max((u32)min(rs->rtt_us, 1LL << 30) / ACK_DELAY_US, 1U), 4U);
+	if (rs->is_ack_delayed || (rs->acked_sacked < 2 && rs->prior_in_flight <= few)) {
 		if (*doubtful < DOUBTFUL_MAX) {
 			++*doubtful;
 			return 0;
@@ -50,6 +55,12 @@ static inline bool round_ended(const struct sock *sk, const struct rate_sample *
 	return true;
 }
 
+/* In release: a fine window's rate would hold the control that follows. */
+static inline void stop_pacing(struct sock *sk)
+{
+	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
+}
+
 /*
  * In init: pacing, without delay until the first rate is set. At the SYN's ACK, before init, a
  * control must leave the rate alone: the first window would be spaced by it, for minutes if it is
@@ -59,13 +70,7 @@ static inline void start_pacing(struct sock *sk)
 {
 	if (sk->sk_pacing_status == SK_PACING_NONE)
 		sk->sk_pacing_status = SK_PACING_NEEDED;
-	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
-}
-
-/* In release: a fine window's rate would hold the control that follows. */
-static inline void stop_pacing(struct sock *sk)
-{
-	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
+	stop_pacing(sk);
 }
 
 /* A window, in 1/256 packets, between the least and what the connection may have. */
@@ -85,10 +90,10 @@ static inline u64 window_rate(const struct sock *sk, u32 window, u32 rtt_us)
 	return max(rate, (u64)(mss / 4));
 }
 
-/* Half of the time for which receivers delay ACKs, us. */
-#define PAIR_GAP_US 20000U
+/* Packets further apart than this one by one are sent in pairs, us. */
+#define PAIR_GAP_US (ACK_DELAY_US / 2)
 
-/* Whether packets are sent in pairs, as they would be further apart than PAIR_GAP_US one by one. */
+/* Whether packets are sent in pairs. */
 static inline bool is_sparse(u32 window, u32 rtt_us)
 {
 	return window < FINE_WINDOW || (u64)window * PAIR_GAP_US < (u64)rtt_us * PACKET;
