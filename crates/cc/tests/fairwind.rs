@@ -414,6 +414,17 @@ fn a_route_with_more_delay_is_found_out_by_trains() {
 }
 
 #[test]
+fn an_empty_path_ends_the_yield_whatever_a_train_has_said() {
+    // The first train is due two seconds after the yield began.
+    for rounds in 100..130 {
+        let mut path = Path::cruising();
+        let before = path.window();
+        path.rounds(rounds, BASE + 10_000);
+        path.rounds_until(300, BASE, |path| path.window() >= before * 9 / 20);
+    }
+}
+
+#[test]
 fn a_timeout_halves_the_window() {
     let mut path = Path::cruising();
     let before = path.window();
