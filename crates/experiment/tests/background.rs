@@ -16,7 +16,8 @@ struct Arrived {
 
 impl Recorder for Arrived {
     fn flow(&mut self, flow: usize, sample: &FlowSample) {
-        self.flows.resize(self.flows.len().max(flow + 1), Vec::new());
+        self.flows
+            .resize(self.flows.len().max(flow + 1), Vec::new());
         let bytes = sample.instruments.bytes_received;
         self.flows[flow].push((sample.time_ns, bytes));
     }
@@ -86,14 +87,22 @@ fn it_yields_behind_fair_queueing_and_comes_back() {
     let arrived = beside_cubic("queue = \"1000pkt\"\naqm = { kind = \"fq-codel\" }");
     assert!(arrived.mbps(0, 3, 6) > 45.0);
     assert!(arrived.mbps(1, 7, 14) > 45.0, "{}", arrived.mbps(1, 7, 14));
-    assert!(arrived.mbps(0, 19, 22) > 40.0, "{}", arrived.mbps(0, 19, 22));
+    assert!(
+        arrived.mbps(0, 19, 22) > 40.0,
+        "{}",
+        arrived.mbps(0, 19, 22)
+    );
 }
 
 #[test]
 fn it_yields_in_a_common_queue_and_comes_back() {
     let arrived = beside_cubic("queue = \"80pkt\"");
     assert!(arrived.mbps(1, 7, 14) > 45.0, "{}", arrived.mbps(1, 7, 14));
-    assert!(arrived.mbps(0, 19, 22) > 40.0, "{}", arrived.mbps(0, 19, 22));
+    assert!(
+        arrived.mbps(0, 19, 22) > 40.0,
+        "{}",
+        arrived.mbps(0, 19, 22)
+    );
 }
 
 #[test]
@@ -122,5 +131,9 @@ congestion_control = "fairwind"
 "#;
     let arrived = run(text, folder.path());
     assert!(arrived.mbps(0, 3, 6) > 45.0);
-    assert!(arrived.mbps(0, 14, 22) > 17.0, "{}", arrived.mbps(0, 14, 22));
+    assert!(
+        arrived.mbps(0, 14, 22) > 17.0,
+        "{}",
+        arrived.mbps(0, 14, 22)
+    );
 }

@@ -3,7 +3,7 @@
 use crate::plan::Run;
 use crate::{Error, Task};
 
-use super::suite::{Foreground, Queue, Suite, Traffic, Trip};
+use super::suite::{Foreground, Noise, Queue, Suite, Traffic, Trip};
 
 /// A path, a foreground on it, and a contender in the background.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub(super) struct Cell<'a> {
     /// Random loss, as in an experiment file.
     pub loss: String,
     pub trip: &'a Trip,
+    /// What is uneven about the path.
+    pub noise: &'a Noise,
     /// Whether the lab runs it, too.
     pub in_both: bool,
 }
@@ -55,6 +57,7 @@ impl<'a> Cell<'a> {
             background: whole("background")? as u32,
             loss: text("loss")?.to_owned(),
             trip: suite.trip(text("trip")?)?,
+            noise: suite.noise(text("noise")?)?,
             in_both: text("engine")? == "both",
             run: run.clone(),
         })
@@ -69,6 +72,9 @@ impl<'a> Cell<'a> {
         }
         if self.trip.name != "equal" {
             name.push_str(&format!("-{}", self.trip.name));
+        }
+        if self.has_noise() {
+            name.push_str(&format!("-{}", self.noise.name));
         }
         name
     }
@@ -86,6 +92,11 @@ impl<'a> Cell<'a> {
     /// Whether there is a foreground.
     pub(super) fn has_foreground(&self) -> bool {
         self.foreground.traffic != Traffic::None
+    }
+
+    /// Whether the path is uneven.
+    pub(super) fn has_noise(&self) -> bool {
+        self.noise.name != "none"
     }
 
     /// Bandwidth of the link, bit/s.

@@ -35,7 +35,7 @@ impl Place {
             Kind::Kept => 1.0 - mean.of(|row| row.kept)?,
             Kind::Web => mean.of(|row| row.fct_p50)? - 1.0,
             Kind::Video => mean.of(|row| row.missed)? - mean.of(|row| row.missed_solo)?,
-            Kind::Alone | Kind::Times | Kind::Engines => return None,
+            Kind::Alone | Kind::Times | Kind::Engines | Kind::Noise => return None,
         };
         let used = mean.of(|row| row.used)?;
         (mean.of(|row| row.spare_share)? >= least_spare).then_some(Place { harm, used })

@@ -44,6 +44,7 @@ pub(super) fn members<'a>(
     for (at, rows) in of_cell {
         let cell = &cells[at];
         let is_of_group = cell.in_both == (group.kind == Kind::Engines)
+            && cell.has_noise() == (group.kind == Kind::Noise)
             && Filter::all_take(&only, &cell.run)
             && cell.bdp() >= group.least_bdp;
         if !is_of_group {
@@ -198,6 +199,7 @@ impl Kind {
             Kind::Alone => ALONE,
             Kind::Times => TIMES,
             Kind::Engines => ENGINES,
+            Kind::Noise => &[],
         }
     }
 }
@@ -273,6 +275,9 @@ fn table(suite: &Suite, group: &Group, cells: &[Cell<'_>], rows: &[Row]) -> Tabl
     if group.kind == Kind::Engines {
         return engines(suite, group, cells, rows);
     }
+    if group.kind == Kind::Noise {
+        return noise(suite, group, cells, rows);
+    }
     let columns = group.kind.columns();
     let heads: Vec<&str> = columns.iter().map(|column| column.head).collect();
     let mut table = Table::new(&format!("control | >cells | {}", heads.join(" | ")));
@@ -282,6 +287,65 @@ fn table(suite: &Suite, group: &Group, cells: &[Cell<'_>], rows: &[Row]) -> Tabl
             .map(|column| value(column, &means, suite.least_spare));
         let head = [control.to_owned(), means.len().to_string()];
         table.row(head.into_iter().chain(values));
+    }
+    table
+}
+
+/// What is said of uneven paths: a row for each aim and control.
+fn noise(suite: &Suite, group: &Group, cells: &[Cell<'_>], rows: &[Row]) -> Table {
+    let mut table = Table::new(
+        "noise | measure | control | >cells | >median | worst | aim | >cells that meet it",
+    );
+    let members = members(group, cells, rows, "sim");
+    let column = |what, number| column("", what, 3, number);
+    for noise in &suite.noise {
+        // Last: whether more is better.
+        let aims: [(&str, Number, Option<f64>, bool); 3] = [
+            ("alone, of the link", |row| row.alone, noise.alone, true),
+            ("kept beside Cubic", |row| row.kept, noise.kept, true),
+            (
+                "back after a step, s",
+                |row| row.back_s,
+                noise.back_s,
+                false,
+            ),
+        ];
+        for (measure, number, aim, is_least) in aims {
+            let Some(aim) = aim else { continue };
+            // What a control has alone is told of cells without a foreground.
+            let is_beside = measure == "kept beside Cubic";
+            for (control, means) in &members {
+                let is_of_aim = |mean: &&Mean<'_>| {
+                    mean.cell.noise.name == noise.name
+                        && mean.cell.has_foreground() == is_beside
+                        && mean.of(number).is_some()
+                };
+                let means: Vec<Mean<'_>> = means.iter().filter(is_of_aim).cloned().collect();
+                if means.is_empty() {
+                    continue;
+                }
+                let meets = |mean: &&Mean<'_>| {
+                    mean.of(number)
+                        .is_some_and(|value| if is_least { value >= aim } else { value <= aim })
+                };
+                let met = means.iter().filter(meets).count();
+                let worst = if is_least {
+                    What::Least
+                } else {
+                    What::Greatest
+                };
+                table.row([
+                    noise.name.clone(),
+                    measure.to_owned(),
+                    (*control).to_owned(),
+                    means.len().to_string(),
+                    value(&column(What::Median, number), &means, suite.least_spare),
+                    value(&column(worst, number), &means, suite.least_spare),
+                    format!("{} {aim}", if is_least { "at least" } else { "at most" }),
+                    met.to_string(),
+                ]);
+            }
+        }
     }
     table
 }

@@ -13,6 +13,10 @@ use super::watch::{Curve, Watch};
 /// had alone.
 const YIELDED: f64 = 0.1;
 const RECLAIMED: f64 = 0.9;
+/// What a background has to have of the link to be back after a step of the round-trip time, and the windows of that,
+/// seconds.
+const BACK: f64 = 0.9;
+const BACK_WINDOW: f64 = 0.5;
 /// Rates are means over windows of a round trip, and at least of this time, seconds, and of so many packets.
 const LEAST_WINDOW: f64 = 0.01;
 const PACKETS_OF_A_WINDOW: f64 = 20.0;
@@ -40,6 +44,8 @@ pub(super) struct Measures {
     pub yields_s: Option<f64>,
     /// From the foreground's leaving until the background has reclaimed the link; none if it does not.
     pub reclaims_s: Option<f64>,
+    /// From each step of the round-trip time until the background has the link again; none if it does not.
+    pub back_s: Vec<Option<f64>>,
     /// Completion times of the foreground's objects.
     pub object_p50_s: Option<f64>,
     pub object_p99_s: Option<f64>,
@@ -71,6 +77,7 @@ pub(super) fn of(setup: &Setup, watch: &Watch, flows: &[FlowResult]) -> Measures
         quantile(ms.collect(), part).unwrap_or(0.0)
     };
     let (of_foreground, of_background) = flows.split_at(setup.foreground_flows);
+    let of_background = &of_background[..setup.background_flows.min(of_background.len())];
     let web = of_foreground.iter().find(|flow| flow.application == "web");
     let segments = if setup.deadline > 0.0 {
         of_foreground
@@ -101,6 +108,7 @@ pub(super) fn of(setup: &Setup, watch: &Watch, flows: &[FlowResult]) -> Measures
         alone_queue_p99_ms: queue_ms(times.settled, times.come, 0.99),
         yields_s: rate.first(times.come, times.leave, |rate| rate <= YIELDED * alone),
         reclaims_s: rate.first(times.leave, times.end, |rate| rate >= RECLAIMED * alone),
+        back_s: rate.back(),
         object_p50_s: web.and_then(|flow| flow.object_p50_s),
         object_p99_s: web.and_then(|flow| flow.object_p99_s),
         segments: segments.len() as u64,
@@ -143,6 +151,28 @@ impl Rate<'_> {
     }
 }
 
+impl Rate<'_> {
+    /// The times from each step of the round-trip time until the last window below [`BACK`] of the link ends; none of
+    /// one that lasts until the next step or the end.
+    fn back(&self) -> Vec<Option<f64>> {
+        let setup = self.setup;
+        let ends = setup.steps.iter().skip(1).chain([&setup.times.end]);
+        let windows = |(&from, &to): (&f64, &f64)| {
+            let count = ((to - from) / BACK_WINDOW + 1e-6).floor() as u64;
+            let is_below = |window: &u64| {
+                let begin = from + *window as f64 * BACK_WINDOW;
+                let ends = begin + BACK_WINDOW;
+                let bytes = self.flows.iter().map(|flow| flow.between(begin, ends));
+                let bits = bytes.sum::<f64>() * setup.background_ip * 8.0;
+                bits < BACK * BACK_WINDOW * setup.bandwidth
+            };
+            let back = (0..count).rev().find(is_below).map_or(0, |last| last + 1);
+            (back < count).then(|| back as f64 * BACK_WINDOW)
+        };
+        setup.steps.iter().zip(ends).map(windows).collect()
+    }
+}
+
 /// Jain's index of fairness: 1 if all have the same, 1/n if one has everything; none for fewer than two.
 fn jain(shares: impl Iterator<Item = f64>) -> Option<f64> {
     let shares: Vec<f64> = shares.collect();
@@ -172,6 +202,9 @@ mod tests {
             bandwidth: 1e6,
             background_ip: 1.0,
             deadline: 0.0,
+            background_flows: 2,
+            steps: Vec::new(),
+            delays: None,
         }
     }
 

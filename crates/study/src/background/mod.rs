@@ -35,6 +35,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::new("background", Values::Whole(1, 100)),
     Parameter::new("loss", Values::Text),
     Parameter::new("trip", Values::Text),
+    Parameter::new("noise", Values::Text),
     Parameter::new("engine", Values::Words(&["sim", "both"])),
 ];
 

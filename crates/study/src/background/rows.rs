@@ -41,6 +41,9 @@ pub(super) struct Row {
     pub yield_rtt: Option<f64>,
     /// Time to reclaim, seconds; infinite if it does not before the end.
     pub reclaim_s: Option<f64>,
+    /// Time until the link is in use again after a step of the round-trip time, the longest, seconds; infinite if it is
+    /// not before the next.
+    pub back_s: Option<f64>,
     /// Segments that missed their deadlines, as a share; and without a background.
     pub missed: Option<f64>,
     pub missed_solo: Option<f64>,
@@ -60,6 +63,7 @@ pub(super) const NUMBERS: &[(&str, Number)] = &[
     ("jain", |row| row.jain),
     ("yield_rtt", |row| row.yield_rtt),
     ("reclaim_s", |row| row.reclaim_s),
+    ("back_s", |row| row.back_s),
     ("missed", |row| row.missed),
     ("missed_solo", |row| row.missed_solo),
 ];
@@ -106,6 +110,11 @@ fn without_foreground(run: &Measures) -> Row {
         queue_added_p50_ms: Some(run.alone_queue_p50_ms),
         queue_added_p99_ms: Some(run.alone_queue_p99_ms),
         jain: run.jain,
+        back_s: run
+            .back_s
+            .iter()
+            .map(|back| back.unwrap_or(f64::INFINITY))
+            .reduce(f64::max),
         ..Row::default()
     }
 }
@@ -146,7 +155,7 @@ fn row(cell: &Cell<'_>, run: &Measures, solo: &Measures, oracle: &Measures) -> R
 /// All rows.
 pub(super) fn table(cells: &[Cell<'_>], rows: &[Row]) -> Table {
     let names: Vec<&str> = NUMBERS.iter().map(|(name, _)| *name).collect();
-    let heads = "control | bandwidth | rtt | queue | foreground | background | loss | trip | engine | \
+    let heads = "control | bandwidth | rtt | queue | foreground | background | loss | trip | noise | engine | \
                  seed | ";
     let mut table = Table::new(&format!("{heads}{}", names.join(" | ")));
     for row in rows {
@@ -196,6 +205,10 @@ mod tests {
             least: 0.5,
             most: 0.5,
         };
+        let noise = super::super::suite::Noise {
+            name: "none".to_owned(),
+            ..Default::default()
+        };
         let cell = |foreground| Cell {
             run: Run::default(),
             control: "reno".to_owned(),
@@ -206,6 +219,7 @@ mod tests {
             background: 1,
             loss: "0%".to_owned(),
             trip: &trip,
+            noise: &noise,
             in_both: false,
         };
         let run = Measures {

@@ -50,10 +50,21 @@ pub(super) struct Setup {
     pub background_ip: f64,
     /// Time for a segment of a video, seconds; 0 for others.
     pub deadline: f64,
+    /// Flows of the background, which come next.
+    pub background_flows: usize,
+    /// Times at which the round-trip time steps, seconds.
+    pub steps: Vec<f64>,
+    /// The recording of the bottleneck's delay, if it steps.
+    pub delays: Option<String>,
 }
 
 /// Where the bottleneck is on the way: the share of the least round-trip time from it to the receivers.
 const BEHIND_BOTTLENECK: f64 = 0.25;
+
+/// Name of the recording of the bottleneck's delay, beside the experiment file; the delay differs between seeds.
+pub(super) fn delays_file(seed: u64) -> String {
+    format!("seed-{seed}-delays.csv")
+}
 
 /// A flow, and the round-trip time of its path in seconds.
 struct Flow {
@@ -81,6 +92,13 @@ impl Setup {
         let (foreground, deadline) = foreground(suite, cell, &times, rtt, seed);
         let (background, background_ip) = background(suite, cell, role, phases, &times, rtt, seed);
         let text = text(suite, cell, role, seed, &times, &foreground, &background);
+        let thirds = [times.end / 3.0, times.end * 2.0 / 3.0];
+        let delays = cell.noise.step.map(|step| {
+            let ms = behind(&foreground, &background) * 1e3;
+            let stepped = ms + rtt * 1e3 * (step - 1.0) / 2.0;
+            let [up, down] = thirds;
+            format!("time_s,delay_ms\n0,{ms:.3}\n{up:.3},{stepped:.3}\n{down:.3},{ms:.3}\n")
+        });
         let copies = |flow: &Flow| {
             flow.fields
                 .lines()
@@ -96,6 +114,9 @@ impl Setup {
             bandwidth: cell.bandwidth(),
             background_ip,
             deadline,
+            background_flows: background.len(),
+            steps: delays.iter().flat_map(|_| thirds).collect(),
+            delays,
         })
     }
 }
@@ -311,6 +332,12 @@ fn background(
     ((0..count).map(flow).collect(), ip)
 }
 
+/// The delay from the bottleneck to the receivers, seconds.
+fn behind(foreground: &[Flow], background: &[Flow]) -> f64 {
+    let trips = foreground.iter().chain(background).map(|flow| flow.rtt);
+    BEHIND_BOTTLENECK * trips.fold(f64::INFINITY, f64::min)
+}
+
 fn text(
     suite: &Suite,
     cell: &Cell<'_>,
@@ -321,7 +348,7 @@ fn text(
     background: &[Flow],
 ) -> String {
     let flows = || foreground.iter().chain(background);
-    let behind = BEHIND_BOTTLENECK * flows().map(|flow| flow.rtt).fold(f64::INFINITY, f64::min);
+    let behind = behind(foreground, background);
     let length = cell.queue_length();
     let (what, scheduler) = match role {
         Role::Solo => ("the foreground alone".to_owned(), String::new()),
@@ -348,20 +375,32 @@ fn text(
         (Role::Oracle, Some(fields)) => fields,
         _ => &cell.queue.fields,
     };
+    let delay = match cell.noise.step {
+        Some(_) => format!("{{ trace = \"{}\" }}", delays_file(seed)),
+        None => format!("\"{}\"", seconds(behind)),
+    };
+    let (bandwidth, queue) = match cell.noise.upload {
+        true => (format!("{}Mbit/s", cell.mbps), format!("{length}pkt")),
+        false => ("unlimited".to_owned(), "unlimited".to_owned()),
+    };
+    let mut reverse = cell.noise.reverse.trim().to_owned();
+    if !reverse.is_empty() {
+        reverse.insert_str(0, ", ");
+    }
     let mut text = format!(
         "title = \"{name}: {what}\"\nduration = \"{}\"\nseeds = [{seed}]\n\
          tcp_rmem = [4096, 131072, {buffers}]\ntcp_wmem = [4096, 16384, {buffers}]\n\n\
          [record]\ninterval = \"{}\"\n\n\
          [[link]]\nname = \"bottleneck\"\nbetween = [\"near\", \"far\"]\nbandwidth = \"{}Mbit/s\"\n\
-         delay = \"{}\"\nqueue = \"{length}pkt\"\nloss = \"{}\"\n{}{scheduler}\
-         reverse = {{ bandwidth = \"unlimited\", queue = \"unlimited\", loss = 0, \
-         aqm = {{ kind = \"drop-tail\" }}, scheduler = {{ kind = \"fifo\" }} }}\n",
+         delay = {delay}\nqueue = \"{length}pkt\"\nloss = \"{}\"\n{}{}{scheduler}\
+         reverse = {{ bandwidth = \"{bandwidth}\", queue = \"{queue}\", loss = 0, \
+         aqm = {{ kind = \"drop-tail\" }}, scheduler = {{ kind = \"fifo\" }}{reverse} }}\n",
         seconds(times.end),
         seconds(times.sample),
         cell.mbps,
-        seconds(behind),
         cell.loss,
         with_length(fields, length),
+        with_length(&cell.noise.fields, length),
         buffers = suite.buffers,
     );
     for flow in flows() {
@@ -374,6 +413,16 @@ fn text(
             seconds(flow.start),
             flow.fields,
             name = flow.name,
+        );
+    }
+    if cell.noise.upload {
+        let rtt = cell.rtt_ms as f64 / 1e3;
+        let _ = write!(
+            text,
+            "\n[[link]]\nbetween = [\"upload\", \"near\"]\ndelay = \"{}\"\n\
+             \n[[flow]]\nname = \"upload\"\nfrom = \"far\"\nto = \"upload\"\n\
+             congestion_control = \"cubic\"\n",
+            seconds(rtt / 2.0 - behind),
         );
     }
     text
@@ -450,6 +499,7 @@ mod tests {
     fn every_run_of_the_plan_is_a_valid_experiment_and_solo_does_not_depend_on_the_background() {
         let plan = Plan::read(&experiments(), "background").unwrap();
         let suite: Suite = plan.data().unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let mut places = BTreeSet::new();
         let mut solos = std::collections::BTreeMap::new();
         for run in &plan.runs {
@@ -468,7 +518,10 @@ mod tests {
                         .or_insert_with(|| setup.text.clone());
                     assert_eq!(*first, setup.text, "{place}");
                 }
-                let experiment = Experiment::parse(&setup.text, &place, Path::new(""), &[]);
+                if let Some(delays) = &setup.delays {
+                    std::fs::write(folder.path().join(delays_file(1)), delays).unwrap();
+                }
+                let experiment = Experiment::parse(&setup.text, &place, folder.path(), &[]);
                 let experiment = experiment.unwrap_or_else(|diagnostic| panic!("{diagnostic}"));
                 let flows = experiment.flows();
                 let foreground = flows
@@ -480,7 +533,10 @@ mod tests {
                     Role::Oracle => 1,
                     Role::Contended => cell.background as usize,
                 };
-                assert_eq!(flows.len() - setup.foreground_flows, background, "{place}");
+                assert_eq!(setup.background_flows, background, "{place}");
+                let upload = usize::from(cell.noise.upload);
+                let others = flows.len() - setup.foreground_flows - upload;
+                assert_eq!(others, background, "{place}");
             }
         }
     }

@@ -28,6 +28,8 @@ pub(super) struct Suite {
     pub foreground: Vec<Foreground>,
     /// The round-trip times of the background.
     pub trip: Vec<Trip>,
+    /// What is uneven about a path.
+    pub noise: Vec<Noise>,
     /// Contenders that are not a control with its own parameters.
     #[serde(default)]
     pub contender: Vec<Contender>,
@@ -123,6 +125,30 @@ pub(super) struct Trip {
     pub most: f64,
 }
 
+/// What is uneven about a path, and what is aimed for there.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Noise {
+    pub name: String,
+    /// Further fields of the bottleneck.
+    #[serde(default)]
+    pub fields: String,
+    /// Further fields of its other direction, in a table's form.
+    #[serde(default)]
+    pub reverse: String,
+    /// Whether a Cubic flow sends the other way, through a bottleneck of the same bandwidth and queue.
+    #[serde(default)]
+    pub upload: bool,
+    /// The round-trip time in the second third of the run, as a multiple of that before and after; more than 0.5.
+    pub step: Option<f64>,
+    /// Least share of the link alone that is aimed for.
+    pub alone: Option<f64>,
+    /// Least share that the foreground is to keep.
+    pub kept: Option<f64>,
+    /// Greatest time after a step until the link is in use again, seconds.
+    pub back_s: Option<f64>,
+}
+
 /// A contender that is not a control with its own parameters.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Contender {
@@ -176,6 +202,8 @@ pub(super) enum Kind {
     Times,
     /// Cells that run in both engines: what each of them says.
     Engines,
+    /// Cells of uneven paths, by what is uneven: shares of the link, and what is aimed for.
+    Noise,
 }
 
 /// What has this name, or who the plan's author meant.
@@ -213,6 +241,11 @@ impl Suite {
     /// The round-trip times of this name.
     pub(super) fn trip(&self, name: &str) -> Result<&Trip, Error> {
         named("trip", &self.trip, |trip| &trip.name, name)
+    }
+
+    /// What is uneven, by its name.
+    pub(super) fn noise(&self, name: &str) -> Result<&Noise, Error> {
+        named("noise", &self.noise, |noise| &noise.name, name)
     }
 
     /// The contender of this name, if it is not just a control.

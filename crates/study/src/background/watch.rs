@@ -60,15 +60,18 @@ pub(super) struct Watch {
     pub foreground_flows: usize,
     pub foreground: Curve,
     pub background: Vec<Curve>,
+    /// Flows of the background, which come next; what comes behind them is not watched.
+    pub background_flows: usize,
     /// Queue of the bottleneck: seconds and bytes.
     pub queue: Vec<(f64, f64)>,
 }
 
 impl Watch {
-    /// Nothing yet, of a run whose foreground has so many flows.
-    pub(super) fn new(foreground_flows: usize) -> Watch {
+    /// Nothing yet, of a run whose foreground and background have so many flows.
+    pub(super) fn new(foreground_flows: usize, background_flows: usize) -> Watch {
         Watch {
             foreground_flows,
+            background_flows,
             ..Watch::default()
         }
     }
@@ -82,12 +85,13 @@ impl Recorder for Watch {
         match flow.checked_sub(self.foreground_flows) {
             None if self.foreground_flows == 1 => self.foreground.add(seconds, connection, bytes),
             None => self.foreground.add(seconds, flow, bytes),
-            Some(flow) => {
+            Some(flow) if flow < self.background_flows => {
                 if self.background.len() <= flow {
                     self.background.resize(flow + 1, Curve::default());
                 }
                 self.background[flow].add(seconds, connection, bytes);
             }
+            Some(_) => {}
         }
     }
 
@@ -126,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_flows_of_a_foreground_are_one_and_those_of_a_background_are_told_apart() {
-        let mut watch = Watch::new(2);
+        let mut watch = Watch::new(2, 2);
         for (flow, bytes) in [(0, 10), (1, 20), (2, 5), (3, 7)] {
             watch.flow(flow, &sample(1, 0, bytes));
         }
@@ -144,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_connections_of_a_web_flow_add_up() {
-        let mut watch = Watch::new(1);
+        let mut watch = Watch::new(1, 0);
         for (connection, bytes) in [(0, 10), (1, 20), (7, 30)] {
             watch.flow(0, &sample(1, connection, bytes));
         }
@@ -153,7 +157,7 @@ mod tests {
 
     #[test]
     fn only_the_bottleneck_has_a_queue() {
-        let mut watch = Watch::new(0);
+        let mut watch = Watch::new(0, 0);
         let sample = LinkSample {
             time_ns: 2_000_000_000,
             queue_bytes: 3000,

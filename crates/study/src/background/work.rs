@@ -37,7 +37,12 @@ impl Needed<'_> {
         } else {
             program().to_owned()
         };
-        json!({ "experiment": self.setup.text, "engine": format!("{engine:?}"), "on": on })
+        let mut asked =
+            json!({ "experiment": self.setup.text, "engine": format!("{engine:?}"), "on": on });
+        if let Some(delays) = &self.setup.delays {
+            asked["delays"] = delays.as_str().into();
+        }
+        asked
     }
 }
 
@@ -163,8 +168,14 @@ fn run(
         .join(engine.name())
         .join(format!("{}.toml", needed.place));
     write_whole(&file, &setup.text)?;
+    if let Some(delays) = &setup.delays {
+        write_whole(
+            &file.with_file_name(super::setup::delays_file(needed.seed)),
+            delays,
+        )?;
+    }
     let name = file.display().to_string();
-    let mut watch = Watch::new(setup.foreground_flows);
+    let mut watch = Watch::new(setup.foreground_flows, setup.background_flows);
     let text = (&setup.text[..], &name[..]);
     let result = experiments::watch(task, text, engine, needed.seed, &mut watch)?;
     for doubt in &result.warnings {
