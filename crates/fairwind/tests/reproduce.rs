@@ -278,6 +278,7 @@ fn the_suite_for_background_transfers_leaves_tables_experiments_and_a_page() {
         "foreground=cubic,none",
         "background=1",
         "loss=0%",
+        "noise=none",
         "engine=sim",
     ];
     let bench = |more: &[&str]| {

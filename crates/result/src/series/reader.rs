@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use fairwind_instruments::layout::TIME;
@@ -35,7 +36,7 @@ pub fn scan(
 ) -> Result<(), ResultError> {
     let file = File::open(path).map_err(ResultError::of(path))?;
     let wrong = |error: ParquetError| ResultError::unusable(path, format!("not a series: {error}"));
-    let reader = SerializedFileReader::new(file).map_err(wrong)?;
+    let reader = undamaged(|| SerializedFileReader::new(file)).map_err(wrong)?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let position = |name: &str| {
         schema
@@ -83,8 +84,14 @@ pub fn scan(
     Ok(())
 }
 
+/// What is read, or an error where the Parquet library panics instead of giving one, as on some damaged files.
+fn undamaged<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    catch_unwind(AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(ParquetError::General("it is damaged".into())))
+}
+
 fn required<T: DataType>(group: &dyn RowGroupReader, at: usize) -> Result<Vec<T::T>, ParquetError> {
-    let (levels, values) = column::<T>(group, at)?;
+    let (levels, values) = undamaged(|| column::<T>(group, at))?;
     if levels.len() != values.len() {
         return Err(ParquetError::General(format!("column {at} lacks values")));
     }
@@ -92,7 +99,7 @@ fn required<T: DataType>(group: &dyn RowGroupReader, at: usize) -> Result<Vec<T:
 }
 
 fn integers(group: &dyn RowGroupReader, at: usize) -> Result<Vec<Option<i64>>, ParquetError> {
-    let (levels, values) = column::<Int64Type>(group, at)?;
+    let (levels, values) = undamaged(|| column::<Int64Type>(group, at))?;
     let mut values = values.into_iter();
     Ok(levels
         .into_iter()
