@@ -167,7 +167,7 @@ impl Rate<'_> {
                 bits < BACK * BACK_WINDOW * setup.bandwidth
             };
             let back = (0..count).rev().find(is_below).map_or(0, |last| last + 1);
-            (back < count).then(|| back as f64 * BACK_WINDOW)
+            (back < count).then_some(back as f64 * BACK_WINDOW)
         };
         setup.steps.iter().zip(ends).map(windows).collect()
     }
