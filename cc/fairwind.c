@@ -304,6 +304,7 @@ static inline void look_anew(struct sock *sk)
 	struct fairwind *ca = inet_csk_ca(sk);
 
 	ca->after = tcp_sk(sk)->delivered;
+	ca->look_us = NONE;
 	ca->clean = 0;
 }
 
@@ -449,7 +450,6 @@ static void begin_run(struct sock *sk, enum mode mode)
 
 	look_anew(sk);
 	ca->mode = mode;
-	ca->look_us = NONE;
 	ca->samples = 0;
 	ca->look_start_us = (u32)tcp_sk(sk)->tcp_mstamp;
 	ca->run_prior = NONE;
@@ -636,7 +636,6 @@ static void watch_train(struct sock *sk, const struct rate_sample *rs, u32 rtt_u
 	if (delivered + 1 < packets && (tcp_packets_in_flight(tp) || !ca->first_samples))
 		return;
 	look_anew(sk);
-	ca->look_us = NONE;
 	ca->mode = YIELD;
 	if (is_flat(sk)) {
 		/* A queue of others changes from one train to the next; a route does not. */
@@ -735,7 +734,6 @@ static void watch_burst(struct sock *sk, const struct rate_sample *rs, u32 now_u
 		return;
 	us = run_packet_us(ca);
 	look_anew(sk);
-	ca->look_us = NONE;
 	/* Packets after the burst were sent when it had left the queue. */
 	if (us)
 		ca->after = rs->prior_delivered;
@@ -748,8 +746,7 @@ static void watch_burst(struct sock *sk, const struct rate_sample *rs, u32 now_u
 	}
 	if (us && us < free_us / 3 && us < best_us + best_us / 6 && !ca->was_fair)
 		ca->burst_wait = max(ca->burst_wait, (u8)BURST_WAIT_ONE_QUEUE);
-	ca->burst_due_us =
-		now_us + (max(BURST_GAP_US, 8 * ca->base_us) << min((u32)ca->burst_wait, 7U));
+	ca->burst_due_us = now_us + (max(BURST_GAP_US, 8 * ca->base_us) << ca->burst_wait);
 	ca->burst_wait = min(ca->burst_wait + 1, ca->was_fair ? BURST_WAIT_FAIR : BURST_WAIT_MAX);
 	go_on(sk, now_us);
 }
@@ -770,7 +767,6 @@ static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 
 		return;
 	us = run_packet_us(ca);
 	look_anew(sk);
-	ca->look_us = NONE;
 	ca->mode = YIELD;
 	put_off_fair_train(ca, now_us);
 	if (!us)

@@ -82,27 +82,24 @@ bytes = "55MB"
     run(&text, Path::new(""))
 }
 
+#[track_caller]
+fn yields_and_comes_back(arrived: &Arrived) {
+    let foreground = arrived.mbps(1, 7, 14);
+    assert!(foreground > 45.0, "{foreground}");
+    let after = arrived.mbps(0, 19, 22);
+    assert!(after > 40.0, "{after}");
+}
+
 #[test]
 fn it_yields_behind_fair_queueing_and_comes_back() {
     let arrived = beside_cubic("queue = \"1000pkt\"\naqm = { kind = \"fq-codel\" }");
     assert!(arrived.mbps(0, 3, 6) > 45.0);
-    assert!(arrived.mbps(1, 7, 14) > 45.0, "{}", arrived.mbps(1, 7, 14));
-    assert!(
-        arrived.mbps(0, 19, 22) > 40.0,
-        "{}",
-        arrived.mbps(0, 19, 22)
-    );
+    yields_and_comes_back(&arrived);
 }
 
 #[test]
 fn it_yields_in_a_common_queue_and_comes_back() {
-    let arrived = beside_cubic("queue = \"80pkt\"");
-    assert!(arrived.mbps(1, 7, 14) > 45.0, "{}", arrived.mbps(1, 7, 14));
-    assert!(
-        arrived.mbps(0, 19, 22) > 40.0,
-        "{}",
-        arrived.mbps(0, 19, 22)
-    );
+    yields_and_comes_back(&beside_cubic("queue = \"80pkt\""));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! How their pages are encoded is not common. A trace pays for every ACK, so it encodes while it
 //! samples, and leaves out what slows this down; a series is small on the disk.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as PhysicalType};
@@ -75,6 +76,15 @@ pub fn units(columns: impl Iterator<Item = (&'static str, &'static str)>) -> Key
         UNITS_KEY.to_owned(),
         serde_json::Value::Object(units).to_string(),
     )
+}
+
+/// What is read, or an error where the Parquet library panics instead of giving one, as on some damaged files.
+///
+/// # Errors
+/// Fails if reading fails or panics.
+pub fn undamaged<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    catch_unwind(AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(ParquetError::General("it is damaged".into())))
 }
 
 /// The properties of every file: who wrote it, and neither dictionaries nor an index of the pages.

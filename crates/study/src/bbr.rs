@@ -12,7 +12,7 @@ use fairwind_result::record::NoRecorder;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::cache::{Policy, digest, program};
+use crate::cache::Policy;
 use crate::draw::Draw;
 use crate::experiments::{self, Configured};
 use crate::plan::{Parameter, Run, Values};
@@ -241,13 +241,12 @@ fn run_all(
     let all = parallel::each(asked, jobs, |&(cell, version, seed)| {
         let engine = version.engine();
         let text = cell.text(data, version, seed, task.scale());
-        let object = fairwind_cc::kernel::object("bbr").unwrap_or_default();
-        let on = match version {
-            Version::OursSim => program().to_owned(),
-            Version::OursLab => format!("{}, {:016x}", fairwind_kernel::release(), digest(object)),
-            Version::KernelsLab => fairwind_kernel::release(),
-        };
-        let key = json!({ "experiment": text, "engine": format!("{engine:?}"), "on": on });
+        let ours = (version != Version::KernelsLab).then_some("bbr");
+        let key = json!({
+            "experiment": text,
+            "engine": format!("{engine:?}"),
+            "on": experiments::ground(engine, ours),
+        });
         let place = format!("{}/seed-{seed}", cell.name());
         if let Some(kept) = cache.kept::<Measures>(&place, &key) {
             return Ok((cell, Some(kept)));

@@ -10,7 +10,7 @@ use fairwind_result::{RunResult, Stored, seed_folder};
 use fairwind_scenario::Experiment;
 use serde_json::{Value, json};
 
-use crate::cache::{Policy, program};
+use crate::cache::{Policy, digest, program};
 use crate::plan::Run;
 use crate::{Error, Task, parallel};
 
@@ -115,19 +115,28 @@ pub(crate) fn kept(task: &Task<'_>, asked: &Asked<'_>) -> Option<Vec<RunResult>>
     stored(&task.out.join(asked.below).join(asked.name), asked.seeds)
 }
 
-/// All that a result depends on: also the program, if it simulates, or else the kernel.
-fn depends_on(asked: &Asked<'_>) -> Value {
-    let on = if asked.engine.is_real_time() {
-        fairwind_kernel::release()
-    } else {
-        program().to_owned()
+/// What a result depends on besides its experiment: the program, if it simulates, or else the kernel and, if it
+/// is given, our congestion control that is loaded into it.
+pub(crate) fn ground(engine: &dyn Configured, control: Option<&str>) -> String {
+    if !engine.is_real_time() {
+        return program().to_owned();
+    }
+    let release = fairwind_kernel::release();
+    let Some(control) = control else {
+        return release;
     };
+    let object = fairwind_cc::kernel::object(control).unwrap_or_default();
+    format!("{release}, {:016x}", digest(object))
+}
+
+/// All that a result depends on.
+fn depends_on(asked: &Asked<'_>) -> Value {
     json!({
         "experiment": asked.experiment.text(),
         "set": asked.experiment.overrides(),
         "seeds": asked.seeds,
         "engine": format!("{:?}", asked.engine),
-        "on": on,
+        "on": ground(asked.engine, None),
     })
 }
 

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use fairwind_instruments::layout::TIME;
+use fairwind_instruments::layout::{TIME, undamaged};
 use parquet::column::reader::get_typed_column_reader;
 use parquet::data_type::{ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -82,12 +81,6 @@ pub fn scan(
         }
     }
     Ok(())
-}
-
-/// What is read, or an error where the Parquet library panics instead of giving one, as on some damaged files.
-fn undamaged<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
-    catch_unwind(AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err(ParquetError::General("it is damaged".into())))
 }
 
 fn required<T: DataType>(group: &dyn RowGroupReader, at: usize) -> Result<Vec<T::T>, ParquetError> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::cache::{Policy, digest, program, write_whole};
+use crate::cache::{Policy, write_whole};
 use crate::experiments::{self, Configured};
 use crate::{Error, Task, parallel};
 
@@ -28,17 +28,13 @@ struct Needed<'a> {
 }
 
 impl Needed<'_> {
-    /// All that its result depends on: also the program, if it simulates, or else the kernel and what is loaded into
-    /// it.
+    /// All that its result depends on.
     fn asked(&self, engine: &dyn Configured) -> Value {
-        let on = if engine.is_real_time() {
-            let object = fairwind_cc::kernel::object(self.control).unwrap_or_default();
-            format!("{}, {:016x}", fairwind_kernel::release(), digest(object))
-        } else {
-            program().to_owned()
-        };
-        let mut asked =
-            json!({ "experiment": self.setup.text, "engine": format!("{engine:?}"), "on": on });
+        let mut asked = json!({
+            "experiment": self.setup.text,
+            "engine": format!("{engine:?}"),
+            "on": experiments::ground(engine, Some(self.control)),
+        });
         if let Some(delays) = &self.setup.delays {
             asked["delays"] = delays.as_str().into();
         }

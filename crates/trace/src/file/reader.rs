@@ -3,10 +3,9 @@
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use fairwind_instruments::layout::TIME;
+use fairwind_instruments::layout::{TIME, undamaged};
 use parquet::column::reader::ColumnReader;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -21,15 +20,6 @@ use crate::record::Connection;
 ///
 /// Fails if the file cannot be read or is not a trace. Errors of `out` are returned in the inner result.
 pub fn write_csv(path: &Path, out: &mut dyn Write) -> Result<io::Result<()>, FileError> {
-    undamaged(path, || write_rows(path, out))
-}
-
-/// What is read, or an error where the Parquet library panics instead of giving one, as on some damaged files.
-fn undamaged<T>(path: &Path, read: impl FnOnce() -> Result<T, FileError>) -> Result<T, FileError> {
-    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(not_a_trace(path, "it is damaged")))
-}
-
-fn write_rows(path: &Path, out: &mut dyn Write) -> Result<io::Result<()>, FileError> {
     let reader = open(path)?;
     let names: Vec<String> = reader
         .metadata()
@@ -42,9 +32,9 @@ fn write_rows(path: &Path, out: &mut dyn Write) -> Result<io::Result<()>, FileEr
     if let Err(error) = writeln!(out, "{}", names.join(",")) {
         return Ok(Err(error));
     }
-    let rows = reader.get_row_iter(None);
-    for row in rows.map_err(|error| not_a_trace(path, error))? {
-        let row = row.map_err(|error| not_a_trace(path, error))?;
+    let wrong = |error: ParquetError| not_a_trace(path, error);
+    let mut rows = undamaged(|| reader.get_row_iter(None)).map_err(wrong)?;
+    while let Some(row) = undamaged(|| rows.next().transpose()).map_err(wrong)? {
         let cells: Vec<String> = row
             .get_column_iter()
             .map(|(_, field)| cell(field))
@@ -144,17 +134,12 @@ fn each_group(
         let rows = group.metadata().num_rows() as usize;
         read(group.get_column_reader(column)?, rows)
     });
-    undamaged(path, || {
-        all.try_for_each(|group| group)
-            .map_err(|error| not_a_trace(path, error))
-    })
+    undamaged(|| all.try_for_each(|group| group)).map_err(|error| not_a_trace(path, error))
 }
 
 fn open(path: &Path) -> Result<SerializedFileReader<File>, FileError> {
     let file = File::open(path).map_err(|error| FileError::new(path, error))?;
-    undamaged(path, || {
-        SerializedFileReader::new(file).map_err(|error| not_a_trace(path, error))
-    })
+    undamaged(|| SerializedFileReader::new(file)).map_err(|error| not_a_trace(path, error))
 }
 
 fn not_a_trace(path: &Path, reason: impl Display) -> FileError {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::measures::{Measures, Watch};
 use super::setup::{Cell, Data};
-use crate::cache::{Policy, digest, program, write_whole};
+use crate::cache::{Policy, write_whole};
 use crate::experiments::{self, Configured};
 use crate::{Error, Task, parallel};
 
@@ -65,21 +65,14 @@ fn text(task: &Task<'_>, data: &Data, cell: &Cell, engine: &dyn Configured) -> S
     cell.text(network, buffer, task.scale())
 }
 
-/// All that a result depends on: also the program, if it simulates, or else the kernel and what is loaded into it.
+/// All that a result depends on.
 fn asked(task: &Task<'_>, data: &Data, cell: &Cell, engine: &dyn Configured) -> Value {
-    let on = match engine.is_real_time() {
-        true => {
-            let object = fairwind_cc::kernel::object(&cell.control).unwrap_or_default();
-            format!("{}, {:016x}", fairwind_kernel::release(), digest(object))
-        }
-        false => program().to_owned(),
-    };
     let network = &data.networks[&cell.network];
     json!({
         "experiment": text(task, data, cell, engine),
         "recordings": cell.recordings(network, task.scale()),
         "engine": format!("{engine:?}"),
-        "on": on,
+        "on": experiments::ground(engine, Some(&cell.control)),
     })
 }
 
