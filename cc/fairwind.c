@@ -16,15 +16,18 @@
  *			sender's own bursts.
  *	base delay	The least look so far. It has no expiry, which a standing queue of others would
  *			use; a train (below) raises it when the route has changed.
- *	queue		A look less the base delay. If time stamps say that the packets came no later
- *			to the receiver than before, the queue is on the way back and not counted. A
- *			small one counts when a second look shows it, a large one at once.
- *	noise		The mean change from one look to the next while cruising. A queue grows and
- *			goes over several looks; the path's noise has no memory.
+ *	queue		A look less the base delay, but no more than the packets came later to the
+ *			receiver by its time stamps: the rest is on the way back. A small one counts
+ *			when a second look shows it, a large one at once.
+ *	noise		How much looks go back and forth. A queue grows and goes over several looks;
+ *			the path's noise has no memory.
+ *	rise		What jitter delays dense packets more than sparse ones. Where several cuts leave
+ *			the same queue, and each time it goes with the yield, the next cut's window is
+ *			held. Others would fill the link more and more; what does not grow is jitter.
  *	losses		They count if they come with a queue: if the share of packets lost is more than
  *			three times as large while there is a queue as while there is none. Then the
  *			queue at losses tells how large the buffer is. The path's own losses are ignored.
- *	trains		A sender that has yielded for seconds without an empty look sends four to
+ *	trains		A sender that has yielded for a second without an empty look sends eight to
  *			sixteen packets at half the rate that it last had. On a full link each of them
  *			adds its own time to the queue. If the second half takes no longer than the
  *			first, nobody fills the link: after three such trains with the same delay this
@@ -91,15 +94,15 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 /* A packet takes no longer than this on a link, us, as far as the tolerated delay goes: 9 Mbit/s. */
 #define PACKET_MAX_US 1300U
 /* Time before the first train, us; it doubles so often. */
-#define TRAIN_GAP_US 2000000U
-#define TRAIN_WAIT_MAX 4
+#define TRAIN_GAP_US 1000000U
+#define TRAIN_WAIT_MAX 5
 #define TRAIN_GAP_MAX_US (TRAIN_GAP_US << TRAIN_WAIT_MAX)
 /* Flat trains in a row after which their delay is believed to be the path's. */
 #define TRAINS_FLAT 3
 /* Trains are at most 1/400 of what was last had. */
 #define TRAIN_SHARE 400U
-/* Noise of the delay is at most this, us. */
-#define NOISE_MAX_US 20000U
+/* Noise of the delay that is tolerated is at most this, us. */
+#define NOISE_MAX_US 4000U
 /* Counts of packets are halved here. */
 #define QUEUED_MAX 4000U
 #define EMPTY_MAX 20000U
@@ -112,7 +115,7 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define RUN_TIMEOUT_US 4000000U
 /* Time after a burst that showed nothing, us; it doubles so often. */
 #define BURST_GAP_US 250000U
-#define BURST_WAIT_MAX 7
+#define BURST_WAIT_MAX 8
 /* As often after a burst that showed one queue for all, and at most where there has been fair queueing. */
 #define BURST_WAIT_ONE_QUEUE 5
 #define BURST_WAIT_FAIR 2
@@ -128,6 +131,11 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define QUANTUM_US 100U
 /* The way up from a yield does not end below this share of what it last had to itself. */
 #define RAMP_LEAST 2
+/* Cuts in vain that must leave the same queue before it may be jitter; looks in which it must not grow. */
+#define SUSPECTS 3
+#define HOLD_LOOKS 8
+/* The base of one-way delays rises by 16 us in this time, because clocks drift, us: 160 ppm. */
+#define DRIFT_US 100000U
 #define NONE (~0U)
 
 enum mode { RAMP, CRUISE, CHECK, YIELD, TRAIN, BURST };
@@ -141,18 +149,22 @@ struct fairwind {
 	u32 look_us; /* least round-trip time of this look; NONE: none yet */
 	u32 look_start_us;
 	u32 after; /* only packets sent after so many had been delivered show the latest change */
-	u32 train_due_us;
-	u32 burst_due_us;
-	u32 train_base_us; /* least round-trip time of the flat trains so far */
+	u32 due_us; /* the next train in YIELD, or else the next burst */
 	union {
 		struct { /* the first window */
 			u32 first_ack_us; /* 0: none yet */
 			u32 first_delivered; /* packets, by then */
+			u32 first_last_us; /* the latest ACK */
+			u32 first_gap_us; /* the longest from one to the next */
 		};
 		struct { /* RAMP, CRUISE */
 			u32 window_before; /* one to two rounds ago */
 			u32 window_then; /* when this round began */
 			u32 round_start_us;
+		};
+		struct { /* CHECK, while it holds */
+			u32 hold_first_us;
+			u32 hold_least_us;
 		};
 		struct { /* TRAIN: round-trip times of its first and second half */
 			u32 first_sum_us;
@@ -167,38 +179,46 @@ struct fairwind {
 			u32 run_us; /* time of their first ACK */
 			u32 run_end_us; /* of their latest */
 			u32 run_rtt_us; /* round-trip time that the first shows */
-			u8 run_first; /* packets that the first is for */
-			u8 run_packets; /* that have come since */
-			u8 is_sending; /* they have not been sent yet */
+			u16 run_gap_us; /* the longest from one ACK to the next */
+			u8 run_packets; /* that have come since the first */
+			u8 run_first : 7; /* packets that the first is for */
+			u8 is_sending : 1; /* they have not been sent yet */
 		};
 	};
 	u32 reduce_after; /* losses before so many have been delivered have been answered */
 	u16 acked_queued, lost_queued; /* packets while there was a queue */
 	u16 acked_empty, lost_empty; /* while there was none */
 	u16 epoch_acked, epoch_lost;
-	u16 forward_ms,
-		forward_base_ms; /* one way, with an unknown constant: of this look, and least */
+	u16 forward,
+		forward_base; /* one way, 16 us, with an unknown constant: of this look, and least */
+	u16 syn_saves_us; /* what the SYN, a small packet, took less than a full one on the empty path */
 	u16 cut_queue_us; /* the queue that the latest cut answered */
 	u16 loss_queue_us; /* the queue at losses; 0: unknown */
+	u16 train_base; /* least round-trip time of the flat trains so far, 16 us */
 	u16 noise_us; /* of the delay */
-	u16 last_queue_us; /* of the look before */
+	u16 rise_us; /* what its own packets are delayed when they are dense, by the path's jitter */
+	u16 suspect_us; /* the queue that stayed after the latest cut in vain, and went with the yield */
+	u16 last_queue_us, prior_queue_us; /* of the look before, and the one before that */
 	u16 packet_quarter_us; /* time of a packet on the link, 1/4 us; 0: unknown */
-	u8 mode;
-	u8 samples; /* of this look */
 	u8 clean; /* looks without a queue in a row */
 	u8 patience; /* rounds */
-	u8 flat; /* trains in a row; behind fair queueing: those that show a slower link */
+	u8 samples : 3; /* of this look */
+	u8 flat : 3; /* trains in a row; behind fair queueing: those that show a slower link */
 	u8 train_packets;
-	u8 train_wait; /* the next is due in TRAIN_GAP_US times two to the power of this */
+	u8 mode : 3;
+	u8 train_wait : 3; /* the next is due in TRAIN_GAP_US times two to the power of this */
+	u8 is_proven : 1; /* the sender itself has had `best` */
 	u8 doubtful; /* see delay_sample */
 	u8 is_starting : 1; /* no queue has been seen, nor the ramp ended */
-	u8 has_forward : 1; /* forward_base_ms is known */
+	u8 has_forward : 1; /* forward_base is known */
 	u8 is_warned : 1; /* the look before showed a small queue */
 	u8 is_congested : 1; /* losses come with queues */
 	u8 is_fair : 1; /* yields to others behind fair queueing */
 	u8 was_fair : 1; /* has done so before */
 	u8 fast : 2; /* trains behind fair queueing that came back fast, in a row */
-	u8 burst_wait; /* the next is due in BURST_GAP_US times two to the power of this */
+	u8 is_slow : 1; /* the latest burst came back slow */
+	u8 suspects : 2; /* cuts in vain in a row that left the same queue */
+	u8 burst_wait : 4; /* the next is due in BURST_GAP_US times two to the power of this */
 };
 CC_STATE_FITS(struct fairwind);
 
@@ -278,17 +298,16 @@ static inline u32 tolerated_us(struct sock *sk)
 {
 	const struct fairwind *ca = inet_csk_ca(sk);
 	u32 share = ca->base_us / 32;
-	u32 least_us = min(tcp_min_rtt(tcp_sk(sk)), ca->base_us);
-	u32 packet = min(packet_us(ca), max(PACKET_MAX_US, ca->base_us - least_us));
+	u32 packet = min(packet_us(ca), max(PACKET_MAX_US, (u32)ca->syn_saves_us));
 	u32 us = min(param(sk, delay), share) + packet;
 
 	us += min(own_packet_us(ca) * quantum(ca), min(1000U, share));
-	us += min(3U * ca->noise_us, scale(ca->base_us, param(sk, noise), 1024));
+	us += min(3U * ca->noise_us, min(scale(ca->base_us, param(sk, noise), 1024), NOISE_MAX_US));
 	if (ca->loss_queue_us && ca->is_congested)
 		us = min(us, max(ca->loss_queue_us / 4U, packet + 20));
 	/* The second packet of a pair waits for the first. The SYN has taken next to no time on the link. */
 	if (is_sparse(ca->window, ca->base_us))
-		us += max(packet_us(ca), min(ca->base_us - least_us, own_packet_us(ca)));
+		us += max(packet_us(ca), min((u32)ca->syn_saves_us, own_packet_us(ca)));
 	return us;
 }
 
@@ -296,6 +315,21 @@ static inline u32 tolerated_us(struct sock *sk)
 static inline u32 large_us(const struct fairwind *ca, u32 tolerated)
 {
 	return ca->loss_queue_us && ca->is_congested ? tolerated : LARGE * tolerated;
+}
+
+/* The path's own delay is another one. The link carries the same rates, which are other windows now. */
+static inline void set_base(struct fairwind *ca, u32 base_us)
+{
+	if (ca->base_us != NONE) {
+		ca->window = scale(ca->window, base_us, ca->base_us);
+		ca->own = scale(ca->own, base_us, ca->base_us);
+		ca->free = scale(ca->free, base_us, ca->base_us);
+		ca->best = scale(ca->best, base_us, ca->base_us);
+		/* Below the SYN's time it is another route. */
+		if (base_us < ca->base_us && ca->base_us - base_us <= ca->syn_saves_us)
+			ca->syn_saves_us -= ca->base_us - base_us;
+	}
+	ca->base_us = base_us;
 }
 
 /* From now on only packets sent from now on count. */
@@ -330,7 +364,14 @@ static inline u16 short_us(u32 us)
 
 static inline void put_off_train(struct fairwind *ca, u32 now_us)
 {
-	ca->train_due_us = now_us + (TRAIN_GAP_US << ca->train_wait);
+	ca->due_us = now_us + (TRAIN_GAP_US << ca->train_wait);
+}
+
+static inline void put_off_burst(struct fairwind *ca, u32 now_us)
+{
+	ca->due_us = now_us;
+	if (ca->burst_wait)
+		ca->due_us += max(BURST_GAP_US, 8 * ca->base_us) << (ca->burst_wait - 1U);
 }
 
 static void yield_to_others(struct sock *sk, u32 divisor, u32 now_us)
@@ -376,6 +417,8 @@ static void grow(struct sock *sk, u32 us)
 static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
+	/* What the link carries has not been reached. */
+	bool is_early = ca->mode == RAMP && !ca->is_starting && ca->window < ca->free / 2;
 	bool is_surprise = false;
 	u32 was, carried;
 
@@ -396,9 +439,12 @@ static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 	/* At the start, the first window has shown it better. */
 	if (ca->is_starting && ca->free)
 		carried = min(carried, ca->free);
-	ca->free = max(carried, floor_window(sk));
-	if (ca->mode == CRUISE && !is_surprise)
-		ca->best = max(ca->best, ca->free);
+	carried = max(carried, floor_window(sk));
+	ca->free = is_early ? max(carried, ca->free / 2) : carried;
+	if (ca->mode == CRUISE && !is_surprise && ca->free >= ca->best) {
+		ca->best = ca->free;
+		ca->is_proven = 1;
+	}
 	ca->own = ca->is_starting ? ca->free : max(ca->free, ca->own - (ca->own >> 5));
 	ca->is_starting = false;
 	ca->cut_queue_us = short_us(queue_us);
@@ -407,7 +453,7 @@ static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 		doubt_free(sk, ca->free);
 		set_window(sk, ca->free / 2);
 	} else {
-		set_window(sk, ca->free - ca->free / UNDERSHOOT);
+		set_window(sk, carried - carried / UNDERSHOOT);
 	}
 	ca->mode = CHECK;
 	begin_round(ca, now_us);
@@ -471,12 +517,62 @@ static void go_on(struct sock *sk, u32 now_us)
 
 	begin_round(ca, now_us);
 	ca->mode = ca->window < ca->free - ca->free / 8 ? RAMP : CRUISE;
+	/* Noise may have made what the first window showed. */
+	if (!ca->is_proven && 4U * ca->noise_us > packet_time(ca, ca->free))
+		ca->best = ca->free;
 	if (ca->free < ca->best - ca->best / 8) {
-		if (ca->free >= 4 * PACKET && !before(now_us, ca->burst_due_us))
+		if (ca->free >= 4 * PACKET && !before(now_us, ca->due_us))
 			begin_run(sk, BURST);
 	} else {
 		ca->burst_wait = 0;
 	}
+}
+
+/*
+ * Jitter that keeps packets in order delays dense ones more than sparse ones: each waits for the one
+ * before. This is what it does to packets that are as dense as now.
+ */
+static inline u32 own_rise_us(const struct fairwind *ca)
+{
+	u32 share = min(scale(ca->window, 256, ca->own), 256U);
+
+	return ca->rise_us * (share * (512 - share)) >> 16;
+}
+
+/* Whether the queues that stayed after the latest cuts, and went with the yields, are all the same. */
+static inline void suspect_jitter(struct fairwind *ca, u32 queue_us, u32 tolerated)
+{
+	if (difference(queue_us, ca->suspect_us) > max(ca->suspect_us / 3U, tolerated / 2))
+		ca->suspects = 0;
+	else if (ca->suspects < SUSPECTS)
+		ca->suspects++;
+	ca->suspect_us = short_us(queue_us);
+}
+
+/*
+ * Whether to keep the window though the queue stayed: it may be jitter. Others would fill the link more
+ * and more; if it does not grow for HOLD_LOOKS, it counts as the path's own, and the hold is over.
+ */
+static bool is_holding(struct sock *sk, u32 queue_us, u32 tolerated)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	if (ca->suspects < SUSPECTS || ca->is_congested)
+		return false;
+	if (!ca->clean) {
+		ca->hold_first_us = queue_us;
+		ca->hold_least_us = queue_us;
+	}
+	if (queue_us > ca->hold_first_us + max(tolerated, ca->hold_first_us / 4)) {
+		ca->suspects = 0;
+		return false;
+	}
+	ca->hold_least_us = min(ca->hold_least_us, queue_us);
+	if (++ca->clean > HOLD_LOOKS) {
+		ca->rise_us = short_us(min(ca->rise_us + ca->hold_least_us, ca->base_us / 2));
+		ca->clean = 0;
+	}
+	return true;
 }
 
 /* A look after a cut: is the queue gone? */
@@ -485,6 +581,12 @@ static void check(struct sock *sk, u32 queue_us, u32 tolerated, u32 us, u32 now_
 	struct fairwind *ca = inet_csk_ca(sk);
 
 	if (queue_us > max(tolerated, ca->cut_queue_us / 2U)) {
+		if (is_holding(sk, queue_us, tolerated)) {
+			if (!ca->clean)
+				go_on(sk, now_us);
+			return;
+		}
+		suspect_jitter(ca, queue_us, tolerated);
 		doubt_free(sk, ca->free);
 		yield_to_others(sk, 2, now_us);
 		return;
@@ -504,7 +606,7 @@ static void begin_train(struct sock *sk)
 	}
 	look_anew(sk);
 	ca->mode = TRAIN;
-	ca->train_packets = (u8)min(max(ca->own / PACKET / 4, 4U), 16U);
+	ca->train_packets = (u8)min(max(ca->own / PACKET / 4, 8U), 16U);
 	ca->first_sum_us = 0;
 	ca->second_sum_us = 0;
 	ca->first_samples = 0;
@@ -513,18 +615,37 @@ static void begin_train(struct sock *sk)
 	ca->train_lost = tcp_sk(sk)->lost;
 }
 
-/* Large changes, of a queue that comes or goes, count as no more than twice the mean. */
+/*
+ * A queue grows and goes over several looks, noise goes back and forth: what counts is the smaller of two
+ * opposite changes in a row. One large change counts as no more than four times the mean.
+ */
 static void learn_noise(struct fairwind *ca, u32 queue_us)
 {
-	u32 change = difference(queue_us, ca->last_queue_us);
+	u32 last = ca->last_queue_us, prior = ca->prior_queue_us;
+	u32 change = 0;
 
-	change -= min(change, packet_us(ca));
-	change = min(change, min(2U * ca->noise_us + 50, NOISE_MAX_US));
-
+	if ((last > prior) == (last > queue_us))
+		change = min(difference(last, prior), difference(last, queue_us));
+	change = min(change, min(4U * ca->noise_us + 100, NOISE_MAX_US));
 	if (change > ca->noise_us)
-		ca->noise_us += (change - ca->noise_us + 15) / 16;
+		ca->noise_us += (change - ca->noise_us + 7) / 8;
 	else
 		ca->noise_us -= (ca->noise_us - change + 15) / 16;
+}
+
+/*
+ * The largest part of the queue that can be on the way forward. Time stamps have milliseconds: the least of
+ * a look is early by up to one, the more samples the more, and the base by all of it.
+ */
+static u32 forward_at_most(struct fairwind *ca, u32 us, u32 now_us)
+{
+	s32 change = (short)(ca->forward - ca->forward_base);
+
+	if (change < 0)
+		ca->forward_base = ca->forward;
+	else if (now_us % DRIFT_US < us)
+		ca->forward_base += change > 0;
+	return (u32)max(change, 0) * 16 + 16;
 }
 
 /* A look, of length us, has ended. */
@@ -534,19 +655,20 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 	u32 queue_us, tolerated;
 	bool is_queued;
 
-	ca->base_us = min(ca->base_us, look_us);
+	if (ca->base_us == NONE)
+		ca->syn_saves_us = short_us(look_us - min(tcp_min_rtt(tcp_sk(sk)), look_us));
+	if (look_us < ca->base_us)
+		set_base(ca, look_us);
 	queue_us = look_us - ca->base_us;
+	if (ca->mode == CRUISE && queue_us < ca->rise_us && ca->window >= ca->own - ca->own / 8)
+		ca->rise_us -= (ca->rise_us - queue_us) / 8;
+	queue_us -= min(queue_us, own_rise_us(ca));
 	tolerated = tolerated_us(sk);
-	if (ca->has_forward) {
-		/* Time stamps have milliseconds: no more than this is known to be on the way forward. */
-		s32 forward = (short)(ca->forward_ms - ca->forward_base_ms);
-		u32 at_most = (u32)(forward + 2) * 1000;
-
-		if (forward >= 0 && queue_us > at_most)
-			queue_us = tolerated / 2 + (at_most - min(at_most, 3000U));
-	}
+	if (ca->has_forward)
+		queue_us = min(queue_us, forward_at_most(ca, us, now_us));
 	if (queue_us <= tolerated && !ca->is_fair) {
-		put_off_train(ca, now_us);
+		if (ca->mode == YIELD)
+			put_off_train(ca, now_us);
 		ca->flat = 0; /* the base is right */
 	}
 	/* A small queue may be a burst of this look alone. */
@@ -554,6 +676,8 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 	ca->is_warned = queue_us > tolerated;
 	switch (ca->mode) {
 	case RAMP:
+		if (ca->window < ca->own / 4)
+			learn_noise(ca, queue_us);
 		if (is_queued)
 			cut(sk, queue_us, tolerated, now_us);
 		else if (is_used && !ca->is_warned)
@@ -581,23 +705,26 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 		check(sk, queue_us, tolerated, us, now_us);
 		break;
 	case YIELD:
-		if (queue_us > tolerated)
+		/* The queue of others that fill the link does not go between two looks. */
+		if (min(queue_us, (u32)min(ca->last_queue_us, ca->prior_queue_us)) <= tolerated)
+			learn_noise(ca, queue_us);
+		if (queue_us > tolerated) {
 			yield_to_others(sk, 4, now_us);
-		if (!before(now_us, ca->train_due_us)) {
-			begin_train(sk);
-		} else if (queue_us <= tolerated && !ca->is_fair) {
+		} else if (!ca->is_fair) {
 			bool is_rare = us > 2 * ca->base_us;
 
 			if (++ca->clean < 2 && !is_rare)
 				break;
 			ca->clean = 0;
 			ca->mode = RAMP;
+			put_off_burst(ca, now_us);
 			set_window(sk, max(ca->window, ca->own / RESTART));
 			ca->free = max(ca->free, ca->own / RAMP_LEAST);
 			ramp(sk, us, now_us);
 		}
 		break;
 	}
+	ca->prior_queue_us = ca->last_queue_us;
 	ca->last_queue_us = short_us(queue_us);
 }
 
@@ -639,25 +766,31 @@ static void watch_train(struct sock *sk, const struct rate_sample *rs, u32 rtt_u
 	ca->mode = YIELD;
 	if (is_flat(sk)) {
 		/* A queue of others changes from one train to the next; a route does not. */
-		if (difference(ca->least_us, ca->train_base_us) >
+		if (difference(ca->least_us, ca->train_base * 16U) >
 		    2 * packet_us(ca) + ca->base_us / 256)
 			ca->flat = 0;
-		ca->train_base_us = ca->least_us;
-		ca->train_due_us = now_us + 4 * ca->least_us;
-		if (++ca->flat == TRAINS_FLAT) {
-			ca->base_us = ca->least_us;
+		ca->train_base = short_us(ca->least_us / 16);
+		if (++ca->flat < TRAINS_FLAT) {
+			begin_train(sk);
+		} else {
+			set_base(ca, ca->least_us);
+			/* Nobody was there. */
+			ca->free = max(ca->free, ca->own);
+			set_window(sk, max(ca->window, ca->own / RESTART));
 			ca->has_forward = false;
 			ca->flat = 0;
 			ca->train_wait = 0;
 			ca->mode = RAMP;
+			put_off_burst(ca, now_us);
 		}
 	} else {
 		u32 least_us = min(own_packet_us(ca), TRAIN_GAP_MAX_US / TRAIN_SHARE / 16) *
 			       TRAIN_SHARE * packets;
 
 		ca->flat = 0;
+		ca->suspects = 0;
 		ca->train_wait = min(ca->train_wait + 1, TRAIN_WAIT_MAX);
-		ca->train_due_us = now_us + max(TRAIN_GAP_US << ca->train_wait, least_us);
+		ca->due_us = now_us + max(TRAIN_GAP_US << ca->train_wait, least_us);
 	}
 }
 
@@ -682,6 +815,7 @@ static bool watch_run(struct sock *sk, const struct rate_sample *rs, u32 now_us)
 	ca->is_sending = 0;
 	if (rs->prior_delivered == ca->run_prior) {
 		ca->run_packets = (u8)min(ca->run_packets + rs->acked_sacked, 255U);
+		ca->run_gap_us = max(ca->run_gap_us, short_us(now_us - ca->run_end_us));
 		ca->run_end_us = now_us;
 	} else if (ca->run_packets >= RUN_LEAST) {
 		return true;
@@ -690,17 +824,18 @@ static bool watch_run(struct sock *sk, const struct rate_sample *rs, u32 now_us)
 		ca->run_packets = 0;
 		ca->run_us = now_us;
 		ca->run_end_us = now_us;
+		ca->run_gap_us = 0;
 		ca->run_rtt_us = (u32)max(rs->rtt_us, 0LL);
-		ca->run_first = (u8)min(max(rs->acked_sacked, 1U), 255U);
+		ca->run_first = (u8)min(max(rs->acked_sacked, 1U), 127U);
 	}
 	return !tcp_packets_in_flight(tp) ||
 	       !before(rs->prior_delivered, ca->after + run_window(ca));
 }
 
-/* Time from one packet of the run to the next, us; 0: unknown. */
+/* Time from one packet of the run to the next, us; 0: unknown, as where ACKs come in two lumps. */
 static inline u32 run_packet_us(const struct fairwind *ca)
 {
-	if (ca->run_packets < RUN_LEAST)
+	if (ca->run_packets < RUN_LEAST || ca->run_gap_us > (ca->run_end_us - ca->run_us) / 2)
 		return 0;
 	return max((ca->run_end_us - ca->run_us) / ca->run_packets, 1U);
 }
@@ -721,7 +856,7 @@ static void put_off_fair_train(struct fairwind *ca, u32 now_us)
 {
 	u32 least_us = FAIR_GAP_PACKETS * min(packet_time(ca, ca->best), 1U << 20);
 
-	ca->train_due_us = now_us + max(least_us, FAIR_GAP_US);
+	ca->due_us = now_us + max(least_us, FAIR_GAP_US);
 }
 
 /* An ACK while a burst is on its way. */
@@ -739,16 +874,47 @@ static void watch_burst(struct sock *sk, const struct rate_sample *rs, u32 now_u
 		ca->after = rs->prior_delivered;
 	best_us = packet_time(ca, ca->best);
 	free_us = max(packet_time(ca, ca->free), best_us);
-	if (us > best_us + min((free_us - best_us) / 2, best_us / 3)) {
+	if (us > best_us + min((free_us - best_us) / 2, best_us / 3) &&
+	    (us - best_us) * ca->run_packets > tcp_sk(sk)->mdev_us / 8) {
+		/* Noise may do that, but seldom twice. */
+		if (!ca->is_slow && 2U * ca->noise_us > best_us) {
+			ca->is_slow = 1;
+			ca->due_us = now_us;
+			go_on(sk, now_us);
+			return;
+		}
 		yield_behind_fair_queueing(sk, now_us);
 		put_off_fair_train(ca, now_us);
 		return;
 	}
+	ca->is_slow = 0;
 	if (us && us < free_us / 3 && us < best_us + best_us / 6 && !ca->was_fair)
-		ca->burst_wait = max(ca->burst_wait, (u8)BURST_WAIT_ONE_QUEUE);
-	ca->burst_due_us = now_us + (max(BURST_GAP_US, 8 * ca->base_us) << ca->burst_wait);
+		ca->burst_wait = max((u8)ca->burst_wait, (u8)BURST_WAIT_ONE_QUEUE);
 	ca->burst_wait = min(ca->burst_wait + 1, ca->was_fair ? BURST_WAIT_FAIR : BURST_WAIT_MAX);
+	put_off_burst(ca, now_us);
 	go_on(sk, now_us);
+}
+
+/* Nobody takes turns any more, or nobody ever has. */
+static void leave_fair(struct sock *sk, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	ca->flat = 0;
+	ca->is_fair = 0;
+	ca->mode = RAMP;
+	put_off_burst(ca, now_us);
+	set_window(sk, max(ca->window, ca->own / RESTART));
+}
+
+/*
+ * The link is slower than was believed: a packet takes us on it. If only the first window has said more, it
+ * is what has been carried.
+ */
+static void prove_best(struct fairwind *ca, u32 us)
+{
+	ca->best = ca->is_proven ? scale(ca->base_us, PACKET, us) : ca->free;
+	ca->is_proven = 1;
 }
 
 /*
@@ -760,7 +926,7 @@ static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 
 {
 	struct fairwind *ca = inet_csk_ca(sk);
 	u32 best_us = packet_time(ca, ca->best);
-	u32 us, first_us, empty_us;
+	u32 us, first_us, empty_us, early_us;
 	bool is_fast, is_late;
 
 	if (!watch_run(sk, rs, now_us))
@@ -769,16 +935,20 @@ static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 
 	look_anew(sk);
 	ca->mode = YIELD;
 	put_off_fair_train(ca, now_us);
-	if (!us)
+	if (!us) {
+		/* On this path it cannot be told who takes turns. */
+		if (++ca->flat == TRAINS_SLOW)
+			leave_fair(sk, now_us);
 		return;
-	empty_us = min(tcp_min_rtt(tcp_sk(sk)), ca->base_us - min(best_us, ca->base_us));
+	}
+	empty_us = ca->base_us - min(max(best_us, (u32)ca->syn_saves_us), ca->base_us);
 	empty_us += (ca->run_first - 1U) * us;
 	first_us = ca->run_rtt_us - min(empty_us, ca->run_rtt_us);
 	is_fast = us < best_us + best_us / 3;
 	/* It has waited in a queue with others. */
 	is_late = first_us > us + us / 4;
 	if (is_fast && !is_late && ++ca->fast < TRAINS_FAST) {
-		ca->train_due_us = now_us + 4 * ca->base_us;
+		ca->due_us = now_us + 4 * ca->base_us;
 		return;
 	}
 	ca->fast = 0;
@@ -786,20 +956,19 @@ static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 
 		ca->was_fair = 1;
 	if (is_fast || is_late) {
 		if (!is_fast)
-			ca->best = scale(ca->base_us, PACKET, us);
+			prove_best(ca, us);
 		ca->free = max(ca->free, min(scale(ca->base_us, PACKET, us), ca->best));
 	} else {
-		ca->flat = first_us > us - (us - best_us) / 4 ? ca->flat + 1 : 0;
+		/* A link that only the first window has shown may have been an error. */
+		early_us = ca->is_proven ? us - (us - best_us) / 4 : us / 3 * 2;
+		ca->flat = first_us > early_us ? ca->flat + 1 : 0;
 		if (ca->flat < TRAINS_SLOW)
 			return;
-		ca->best = scale(ca->base_us, PACKET, us);
+		prove_best(ca, us);
 		ca->free = ca->best;
 		ca->was_fair = 0;
 	}
-	ca->flat = 0;
-	ca->is_fair = 0;
-	ca->mode = RAMP;
-	set_window(sk, max(ca->window, ca->own / RESTART));
+	leave_fair(sk, now_us);
 }
 
 /* How far apart the first window's packets arrive is, roughly, a packet's time on the link. */
@@ -814,8 +983,11 @@ static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
 	if (!ca->first_ack_us) {
 		ca->first_ack_us = now_us;
 		ca->first_delivered = tp->delivered;
+		ca->first_last_us = now_us;
 		return;
 	}
+	ca->first_gap_us = max(ca->first_gap_us, now_us - ca->first_last_us);
+	ca->first_last_us = now_us;
 	packets = tp->delivered - ca->first_delivered;
 	us = now_us - ca->first_ack_us;
 	if (packets < 4 || !us)
@@ -828,7 +1000,8 @@ static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
 	each_us = us / packets;
 	first_us = tcp_min_rtt(tp) + max(ca->first_delivered, 1U) * each_us - each_us;
 	first_us = rtt_us + each_us - min(first_us, rtt_us + each_us);
-	if (first_us + FIRST_SAVES_US < each_us && first_us < each_us / 4 * 3)
+	if (first_us + FIRST_SAVES_US < each_us && first_us < each_us / 4 * 3 &&
+	    ca->first_gap_us < us / 2)
 		ca->best = scale(rtt_us, PACKET, max(first_us, each_us / 16));
 }
 
@@ -936,19 +1109,22 @@ static void look(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 
 		ca->look_start_us = now_us;
 	}
 	if (tsval) {
-		u16 forward = (u16)(tsval - (u32)((tp->tcp_mstamp - rtt_us) / 1000));
+		u16 forward = (u16)((tsval * 1000 - ((u32)tp->tcp_mstamp - rtt_us)) / 16);
 
-		if (!ca->has_forward || (short)(forward - ca->forward_base_ms) < 0)
-			ca->forward_base_ms = forward;
-		if (ca->look_us == NONE || (short)(forward - ca->forward_ms) < 0)
-			ca->forward_ms = forward;
+		if (!ca->has_forward)
+			ca->forward_base = forward;
+		if (ca->look_us == NONE || (short)(forward - ca->forward) < 0)
+			ca->forward = forward;
 		ca->has_forward = true;
 	}
 	ca->look_us = min(ca->look_us, rtt_us);
-	ca->samples = min(ca->samples + 1, 255);
+	ca->samples = min(ca->samples + 1U, SAMPLES);
 	us = now_us - ca->look_start_us;
 	round_us = ca->base_us == NONE ? rtt_us : ca->base_us;
-	if ((us >= round_us / LOOKS && ca->samples >= SAMPLES) || us >= round_us) {
+	/* One sample of a noisy path says little. */
+	if ((us >= round_us / LOOKS && ca->samples >= SAMPLES) ||
+	    us >= (ca->mode != YIELD && ca->noise_us > packet_us(ca) ? SAMPLES * round_us :
+								       round_us)) {
 		u32 least_us = ca->look_us;
 		/* What was not limited by this window says nothing of a larger one. */
 		bool is_used =
@@ -970,7 +1146,9 @@ static void send(struct sock *sk)
 		tp->snd_cwnd = max(min(run_window(ca), tp->snd_cwnd_clamp), 1U);
 		sk->sk_pacing_rate = sk->sk_max_pacing_rate;
 	} else if (ca->mode == TRAIN) {
-		tp->snd_cwnd = max(min((u32)ca->train_packets, tp->snd_cwnd_clamp), 1U);
+		u32 delivered = min(tp->delivered - ca->after, ca->train_packets - 1U);
+
+		tp->snd_cwnd = max(min(ca->train_packets - delivered, tp->snd_cwnd_clamp), 1U);
 		sk->sk_pacing_rate =
 			min(window_rate(sk, ca->own / 2, rtt_us), (u64)sk->sk_max_pacing_rate);
 	} else {
@@ -993,7 +1171,8 @@ static void take_over(struct sock *sk)
 	ca->base_us = max(min(tcp_min_rtt(tp), rtt_us), 1U);
 	ca->window = max(scale(in_flight * PACKET, ca->base_us, rtt_us), FINE_WINDOW);
 	/* The least may be that of the SYN, which takes less time on the link than a full packet. */
-	ca->base_us += scale(ca->base_us, PACKET, ca->window);
+	ca->syn_saves_us = short_us(scale(ca->base_us, PACKET, ca->window));
+	ca->base_us += ca->syn_saves_us;
 	ca->own = ca->window;
 	ca->free = ca->window;
 	ca->cut_queue_us = short_us(rtt_us - min(ca->base_us, rtt_us));
@@ -1059,6 +1238,9 @@ CC_HOOK(void, fairwind_cong_control, struct sock *sk, u32 ack, int flag,
 		watch_train(sk, rs, rtt_us, now_us);
 	else if (rtt_us)
 		look(sk, rs, rtt_us, now_us);
+	/* Looks may be rare. */
+	if (ca->mode == YIELD && !before(now_us, ca->due_us))
+		begin_train(sk);
 	send(sk);
 }
 

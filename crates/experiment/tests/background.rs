@@ -102,6 +102,76 @@ fn it_yields_in_a_common_queue_and_comes_back() {
     yields_and_comes_back(&beside_cubic("queue = \"80pkt\""));
 }
 
+/// Alone for 20 s on a path with these fields, of 50 Mbit/s and 20 ms.
+fn alone(fields: &str, folder: &Path) -> Arrived {
+    let text = format!(
+        r#"
+duration = "20s"
+[record]
+interval = "100ms"
+
+[[link]]
+name = "bottleneck"
+between = ["near", "far"]
+bandwidth = "50Mbit/s"
+queue = "80pkt"
+{fields}
+
+[[flow]]
+name = "background"
+from = "near"
+to = "far"
+congestion_control = "fairwind"
+"#
+    );
+    run(&text, folder)
+}
+
+#[test]
+fn jitter_that_keeps_packets_in_order_is_borne() {
+    let arrived = alone(
+        r#"
+delay = "10ms"
+jitter = { amount = "1ms" }
+reverse = { bandwidth = "unlimited", queue = "unlimited", jitter = "0ms" }
+"#,
+        Path::new(""),
+    );
+    let carried = arrived.mbps(0, 5, 20);
+    assert!(carried > 35.0, "{carried}");
+}
+
+#[test]
+fn held_acks_are_borne() {
+    for interval in ["1ms", "5ms"] {
+        let arrived = alone(
+            &format!(
+                r#"
+delay = "10ms"
+reverse = {{ bandwidth = "unlimited", queue = "unlimited", aggregation = {{ interval = "{interval}" }} }}
+"#
+            ),
+            Path::new(""),
+        );
+        let carried = arrived.mbps(0, 5, 20);
+        assert!(carried > 40.0, "{interval}: {carried}");
+    }
+}
+
+#[test]
+fn a_route_that_changes_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let delays = "time_s,delay_ms\n0,10\n5,15\n12,10\n";
+    std::fs::write(folder.path().join("delays.csv"), delays).unwrap();
+    let fields = r#"
+delay = { trace = "delays.csv" }
+reverse = { bandwidth = "unlimited", queue = "unlimited" }
+"#;
+    let arrived = alone(fields, folder.path());
+    let carried = [(9, 12), (13, 20)].map(|(from, to)| arrived.mbps(0, from, to));
+    assert!(carried.iter().all(|&mbps| mbps > 45.0), "{carried:?}");
+}
+
 #[test]
 fn a_link_that_becomes_slower_is_not_taken_for_fair_queueing() {
     let folder = tempfile::tempdir().unwrap();
