@@ -2,7 +2,7 @@
 //!
 //! A [`Plan`] (`experiments/NAME/plan.toml`) lists runs as combinations of parameters. The [`Study`] that it
 //! names knows what the parameters mean, and has the mathematics of its tables: `web100_dummynet`, `dccs`,
-//! `validation`, `bbr`, `drsftp`, `imtcp_bg`, `background`, `random_paths`. All share the [`cache`] of results, the
+//! `validation`, `bbr`, `load`, `drsftp`, `imtcp_bg`, `background`, `random_paths`. All share the [`cache`] of results, the
 //! [`table`] writer and the filler of [`page`]s. [`papers`] is the index of all tables and figures of the papers, [`reproduce`] makes them. The
 //! [`demo`] is a study with an audience.
 
@@ -30,6 +30,7 @@ mod bbr;
 mod dccs;
 mod drsftp;
 mod imtcp_bg;
+mod load;
 mod random_paths;
 mod validation;
 mod web100_dummynet;

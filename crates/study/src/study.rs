@@ -10,7 +10,7 @@ use crate::page::{Figure, Section};
 use crate::plan::{Parameter, Plan, Run};
 use crate::table::Table;
 use crate::{
-    Engines, Error, Filter, background, bbr, dccs, demo, drsftp, imtcp_bg, random_paths,
+    Engines, Error, Filter, background, bbr, dccs, demo, drsftp, imtcp_bg, load, random_paths,
     validation, web100_dummynet,
 };
 
@@ -34,6 +34,7 @@ impl Study {
         ("advised-transfers", dccs::STUDY),
         ("simulator-and-kernel", validation::STUDY),
         ("bbr", bbr::STUDY),
+        ("load", load::STUDY),
         ("right-sizing", drsftp::STUDY),
         ("demonstration", demo::days::STUDY),
         ("background", background::STUDY),

@@ -139,6 +139,7 @@ fn every_plan_of_the_repository_is_valid_and_names_all_its_experiments() {
             "demonstration",
             "drsftp",
             "imtcp-bg",
+            "load",
             "queues",
             "random-paths",
             "validation",
