@@ -374,6 +374,16 @@ static inline void put_off_burst(struct fairwind *ca, u32 now_us)
 		ca->due_us += max(BURST_GAP_US, 8 * ca->base_us) << (ca->burst_wait - 1U);
 }
 
+/* The way up from a yield begins. */
+static void come_back(struct sock *sk, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	ca->mode = RAMP;
+	put_off_burst(ca, now_us);
+	set_window(sk, max(ca->window, ca->own / RESTART));
+}
+
 static void yield_to_others(struct sock *sk, u32 divisor, u32 now_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
@@ -716,9 +726,7 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 			if (++ca->clean < 2 && !is_rare)
 				break;
 			ca->clean = 0;
-			ca->mode = RAMP;
-			put_off_burst(ca, now_us);
-			set_window(sk, max(ca->window, ca->own / RESTART));
+			come_back(sk, now_us);
 			ca->free = max(ca->free, ca->own / RAMP_LEAST);
 			ramp(sk, us, now_us);
 		}
@@ -776,12 +784,10 @@ static void watch_train(struct sock *sk, const struct rate_sample *rs, u32 rtt_u
 			set_base(ca, ca->least_us);
 			/* Nobody was there. */
 			ca->free = max(ca->free, ca->own);
-			set_window(sk, max(ca->window, ca->own / RESTART));
 			ca->has_forward = false;
 			ca->flat = 0;
 			ca->train_wait = 0;
-			ca->mode = RAMP;
-			put_off_burst(ca, now_us);
+			come_back(sk, now_us);
 		}
 	} else {
 		u32 least_us = min(own_packet_us(ca), TRAIN_GAP_MAX_US / TRAIN_SHARE / 16) *
@@ -902,9 +908,7 @@ static void leave_fair(struct sock *sk, u32 now_us)
 
 	ca->flat = 0;
 	ca->is_fair = 0;
-	ca->mode = RAMP;
-	put_off_burst(ca, now_us);
-	set_window(sk, max(ca->window, ca->own / RESTART));
+	come_back(sk, now_us);
 }
 
 /*

@@ -48,28 +48,41 @@ fn run(text: &str, folder: &Path) -> Arrived {
     arrived
 }
 
-/// Alone, then beside Cubic, which comes at 6 s and has 55 MB, then alone.
-fn beside_cubic(queue: &str) -> Arrived {
+/// A background flow over a link with these fields, with what follows it in the file.
+fn over(duration_s: u64, link: &str, rest: &str, folder: &Path) -> Arrived {
     let text = format!(
         r#"
-duration = "22s"
+duration = "{duration_s}s"
 [record]
 interval = "100ms"
 
 [[link]]
 name = "bottleneck"
 between = ["near", "far"]
-bandwidth = "50Mbit/s"
-delay = "10ms"
-{queue}
-reverse = {{ bandwidth = "unlimited", queue = "unlimited", aqm = {{ kind = "drop-tail" }} }}
+{link}
 
 [[flow]]
 name = "background"
 from = "near"
 to = "far"
 congestion_control = "fairwind"
+{rest}
+"#
+    );
+    run(&text, folder)
+}
 
+/// Alone, then beside Cubic, which comes at 6 s and has 55 MB, then alone.
+fn beside_cubic(queue: &str) -> Arrived {
+    let link = format!(
+        r#"
+bandwidth = "50Mbit/s"
+delay = "10ms"
+{queue}
+reverse = {{ bandwidth = "unlimited", queue = "unlimited", aqm = {{ kind = "drop-tail" }} }}
+"#
+    );
+    let foreground = r#"
 [[flow]]
 name = "foreground"
 from = "near"
@@ -77,9 +90,8 @@ to = "far"
 congestion_control = "cubic"
 start = "6s"
 bytes = "55MB"
-"#
-    );
-    run(&text, Path::new(""))
+"#;
+    over(22, &link, foreground, Path::new(""))
 }
 
 #[track_caller]
@@ -102,29 +114,10 @@ fn it_yields_in_a_common_queue_and_comes_back() {
     yields_and_comes_back(&beside_cubic("queue = \"80pkt\""));
 }
 
-/// Alone for 20 s on a path with these fields, of 50 Mbit/s and 20 ms.
+/// Alone for 20 s over a link of 50 Mbit/s with these fields.
 fn alone(fields: &str, folder: &Path) -> Arrived {
-    let text = format!(
-        r#"
-duration = "20s"
-[record]
-interval = "100ms"
-
-[[link]]
-name = "bottleneck"
-between = ["near", "far"]
-bandwidth = "50Mbit/s"
-queue = "80pkt"
-{fields}
-
-[[flow]]
-name = "background"
-from = "near"
-to = "far"
-congestion_control = "fairwind"
-"#
-    );
-    run(&text, folder)
+    let link = format!("bandwidth = \"50Mbit/s\"\nqueue = \"80pkt\"\n{fields}");
+    over(20, &link, "", folder)
 }
 
 #[test]
@@ -177,26 +170,13 @@ fn a_link_that_becomes_slower_is_not_taken_for_fair_queueing() {
     let folder = tempfile::tempdir().unwrap();
     let steps = "time_s,bandwidth_mbps\n0,50\n6,20\n";
     std::fs::write(folder.path().join("steps.csv"), steps).unwrap();
-    let text = r#"
-duration = "22s"
-[record]
-interval = "100ms"
-
-[[link]]
-name = "bottleneck"
-between = ["near", "far"]
+    let link = r#"
 bandwidth = { trace = "steps.csv" }
 delay = "10ms"
 queue = "80pkt"
 reverse = { bandwidth = "unlimited", queue = "unlimited" }
-
-[[flow]]
-name = "background"
-from = "near"
-to = "far"
-congestion_control = "fairwind"
 "#;
-    let arrived = run(text, folder.path());
+    let arrived = over(22, link, "", folder.path());
     assert!(arrived.mbps(0, 3, 6) > 45.0);
     assert!(
         arrived.mbps(0, 14, 22) > 17.0,
