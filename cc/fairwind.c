@@ -966,6 +966,11 @@ static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 
 		/* A link that only the first window has shown may have been an error. */
 		early_us = ca->is_proven ? us - (us - best_us) / 4 : us / 3 * 2;
 		ca->flat = first_us > early_us ? ca->flat + 1 : 0;
+		/* No turn is as long as all of them. */
+		if (!ca->is_proven && first_us > us + us / 8) {
+			ca->flat = min(ca->flat + TRAINS_SLOW / 2 - 1, TRAINS_SLOW);
+			ca->due_us = now_us + 4 * ca->base_us;
+		}
 		if (ca->flat < TRAINS_SLOW)
 			return;
 		prove_best(ca, us);
@@ -996,8 +1001,10 @@ static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
 	us = now_us - ca->first_ack_us;
 	if (packets < 4 || !us)
 		return;
-	/* The latest has waited behind the others. */
+	/* The latest has waited behind the others, unless it was sent after them. */
 	rtt_us -= min(us, rtt_us);
+	if (rtt_us < tcp_min_rtt(tp))
+		return;
 	ca->free = (u32)min((u64)packets * PACKET * rtt_us / us, 1ULL << 26);
 	ca->packet_quarter_us = (u16)min(us * 4 / packets, 65000U);
 	/* Behind fair queueing the first of them has shown the link's own rate. */
@@ -1017,6 +1024,7 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 	u32 acked = min(rs->acked_sacked, 1000U);
 	u32 lost = min((u32)max(rs->losses, 0), 1000U);
 	bool is_queued;
+	u64 signs;
 
 	ca->epoch_acked += acked;
 	ca->epoch_lost += lost;
@@ -1061,7 +1069,9 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 	}
 	if (!lost)
 		return false;
-	ca->is_congested = (u64)ca->lost_queued * (ca->acked_empty + 50U) >
+	/* On a path that loses packets without a queue too, one with a queue may be chance. */
+	signs = ca->lost_queued - (ca->lost_queued && ca->lost_empty);
+	ca->is_congested = signs * (ca->acked_empty + 50U) >
 			   3ULL * (ca->lost_empty + 1U) * (ca->acked_queued + 1U);
 	if (!is_queued || !ca->is_congested)
 		return false;

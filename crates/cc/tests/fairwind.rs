@@ -77,6 +77,7 @@ impl Path {
         let lost =
             self.loss_every != 0 && self.sk.delivered / self.loss_every != before / self.loss_every;
         self.sk.lost += u32::from(lost);
+        self.sk.rtt_min_us = self.sk.rtt_min_us.min((self.us - pair.sent_us) as u32);
         self.sk.rcv_tsval = (pair.received_us / 1000) as u32 + 77_000;
         let rate = RateSample {
             prior_mstamp: pair.sent_us,
@@ -229,6 +230,32 @@ fn the_start_ends_a_sixteenth_below_what_the_first_window_shows() {
 }
 
 #[test]
+fn what_was_sent_after_the_first_window_does_not_show_the_link() {
+    // Five packets of ten fit into the buffer. Four come 11 ms apart; the fifth is a probe for losses, sent 1 ms
+    // before the first was acknowledged.
+    let mut path = Path::new();
+    let sent_us = path.us;
+    path.sk.packets_out = 10;
+    path.at(sent_us + u64::from(BASE));
+    for number in 0..5 {
+        let later_us = if number == 4 { BASE - 1000 } else { 0 };
+        let pair = Pair {
+            sent_us: sent_us + u64::from(later_us),
+            received_us: path.us,
+            acked_us: path.us,
+            prior_delivered: 1,
+        };
+        path.ack(1, pair);
+        path.at(path.us + 11_000);
+    }
+    // The others are sent again.
+    path.sk.delivered += 6;
+    path.next_us = path.us as f64;
+    path.rounds(6, BASE);
+    assert!(path.window() > 10, "{}", path.window());
+}
+
+#[test]
 fn growth_is_by_the_root_of_the_window_and_faster_after_some_rounds() {
     let mut path = Path::cruising();
     let mut windows = vec![f64::from(path.window())];
@@ -368,6 +395,23 @@ fn losses_without_a_queue_change_nothing() {
     path.loss_every = 30;
     path.rounds(30, BASE);
     assert!(path.window() >= before, "{before} to {}", path.window());
+}
+
+#[test]
+fn on_a_path_with_losses_of_its_own_one_with_a_queue_is_chance() {
+    let mut path = Path::cruising();
+    path.loss_every = 100;
+    path.rounds(5, BASE);
+    // The next one is in the second look that shows a small queue.
+    let before = path.window();
+    path.loss_every = path.sk.delivered + path.sk.packets_out + before * 3 / 8;
+    path.rounds(2, BASE + 900);
+    assert_eq!(path.sk.delivered / path.loss_every, 1);
+    assert!(
+        path.window() > before * 3 / 4,
+        "{before} to {}",
+        path.window()
+    );
 }
 
 #[test]
