@@ -260,6 +260,10 @@ struct bpf_iter__bpf_sk_storage_map {
 	struct sock *sk;
 };
 
+struct bpf_iter__tcp {
+	struct sock_common *sk_common;
+};
+
 struct bpf_iter__task_file {
 	struct task_struct *task;
 	struct file *file;

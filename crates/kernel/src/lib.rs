@@ -20,7 +20,7 @@ pub use capability::{
     BPF, Capabilities, Capability, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, PERFMON, SYS_ADMIN,
 };
 pub use clock::{hz, monotonic_ns, process_cpu_ns, thread_cpu_ns, unix_ns};
-pub use namespace::{NamespaceType, unshare};
+pub use namespace::{NamespaceType, enter_network, unshare};
 pub use release::{release, version};
 pub use sysctl::{mounted, set_sysctl, sysctl, sysctl_numbers};
 pub use tcp_info::TcpInfo;

@@ -1,10 +1,11 @@
-//! New namespaces for the calling thread.
+//! Other namespaces for the calling thread.
 //!
-//! Source: namespaces(7), unshare(2).
+//! Source: namespaces(7), unshare(2), setns(2).
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
-use rustix::thread::{UnshareFlags, unshare_unsafe};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// A type of namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,4 +31,16 @@ pub fn unshare(namespace: NamespaceType) -> io::Result<()> {
     };
     // SAFETY: only `FILES` would separate this thread's descriptors from those of the others.
     Ok(unsafe { unshare_unsafe(flags) }?)
+}
+
+/// Moves the calling thread into an existing network namespace, of which this is a descriptor (`/proc/PID/ns/net`).
+///
+/// # Errors
+///
+/// If the process lacks `CAP_SYS_ADMIN` there or here, or it is no network namespace.
+pub fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(move_into_link_name_space(
+        namespace,
+        Some(LinkNameSpaceType::Network),
+    )?)
 }

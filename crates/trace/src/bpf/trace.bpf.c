@@ -3,8 +3,8 @@
  * The kernel side of the tracer: finds matching connections, keeps state for them in their sockets,
  * and writes their instruments to a ring buffer on every ACK or whenever the reader asks.
  *
- * Connections are never modified, and no socket lock is taken: on an ACK the stack holds it, and a
- * sample that the reader requests takes each value as it is at that moment. Only tracepoints and
+ * Connections are never modified. On an ACK the stack holds the socket's lock; a sample that the reader requests
+ * takes each value as it is at that moment, without the lock unless the kernel lists its table of connections. Only tracepoints and
  * iterators are used, as they do not patch the code of the running kernel.
  */
 #include "account.h"
@@ -166,7 +166,10 @@ static __always_inline int on_demand(struct sock *sk, int only_closing)
 	return 0;
 }
 
-/* The reader requests a sample of every traced connection. */
+/*
+ * The reader requests a sample of every traced connection. The kernel lists them by their storage, or else by its
+ * table of connections, one network namespace at a time.
+ */
 SEC("iter/bpf_sk_storage_map") int tick(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
 	return on_demand(ctx->sk, 0);
@@ -175,6 +178,16 @@ SEC("iter/bpf_sk_storage_map") int tick(struct bpf_iter__bpf_sk_storage_map *ctx
 SEC("iter/bpf_sk_storage_map") int tick_closing(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
 	return on_demand(ctx->sk, 1);
+}
+
+SEC("iter/tcp") int tick_table(struct bpf_iter__tcp *ctx)
+{
+	return on_demand((struct sock *)ctx->sk_common, 0);
+}
+
+SEC("iter/tcp") int tick_table_closing(struct bpf_iter__tcp *ctx)
+{
+	return on_demand((struct sock *)ctx->sk_common, 1);
 }
 
 /* Visits every open file of every process once, at the start, to find the existing sockets. */

@@ -5,6 +5,7 @@
 //! reports what is missing.
 
 mod requirements;
+mod sampling;
 mod tracer;
 
 pub use requirements::check as check_requirements;
@@ -44,6 +45,9 @@ pub enum TraceError {
     /// An iterator over sockets or files failed.
     #[error("the kernel does not list its connections: {0}")]
     Iterator(#[source] std::io::Error),
+    /// The thread cannot go to another network namespace and back.
+    #[error("the trace cannot visit a network namespace: {0}")]
+    Namespace(#[source] std::io::Error),
     /// No thread could be started.
     #[error("no thread for the trace: {0}")]
     Thread(#[source] std::io::Error),

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Read;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
@@ -11,10 +10,11 @@ use std::rc::Rc;
 
 use fairwind_bpf::messages;
 use libbpf_rs::{
-    Iter, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, RingBuffer,
-    RingBufferBuilder, libbpf_sys,
+    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, RingBuffer, RingBufferBuilder,
+    libbpf_sys,
 };
 
+use super::sampling::{Listing, Sampling, run};
 use super::{TraceError, check_requirements};
 use crate::event::Event;
 use crate::filter::{Filter, program_key};
@@ -22,8 +22,6 @@ use crate::filter::{Filter, program_key};
 /// The programs that are always attached.
 const PROGRAMS: [&str; 2] = ["congestion", "set_state"];
 const EVERY_ACK: &str = "ack";
-const TICK: &str = "tick";
-const TICK_CLOSING: &str = "tick_closing";
 const ADOPT: &str = "adopt";
 
 /// Maximum number of events per call of [`Tracer::take`], so that a flood does not occupy the
@@ -77,8 +75,7 @@ pub struct Counts {
 pub struct Tracer {
     ring: RingBuffer<'static>,
     reader: Rc<Reader>,
-    tick: Link,
-    tick_closing: Link,
+    sampling: Sampling,
     _attached: Vec<Link>,
     object: Object,
 }
@@ -94,7 +91,7 @@ impl Tracer {
     pub fn attach(options: &Options) -> Result<Tracer, TraceError> {
         check_requirements()?;
         messages::collect();
-        let object = load(options).map_err(|error| refused(&error))?;
+        let (object, listing) = load_either(options)?;
         choose(&object, &options.filter).map_err(|error| refused(&error))?;
         let every_ack = options.every_ack.then_some(EVERY_ACK);
         let attached = PROGRAMS.into_iter().chain(every_ack);
@@ -102,12 +99,13 @@ impl Tracer {
         let attached = attached.collect::<Result<_, _>>()?;
         let connections = map(&object, "connections");
         let iterate = |name| {
-            program(&object, name, |program| {
-                program.attach_iter(connections.as_fd())
+            program(&object, name, |program| match listing {
+                Listing::Storage => program.attach_iter(connections.as_fd()),
+                Listing::Table => program.attach(),
             })
         };
-        let tick = iterate(TICK)?;
-        let tick_closing = iterate(TICK_CLOSING)?;
+        let [all, closing] = listing.programs();
+        let sampling = Sampling::new(listing, iterate(all)?, iterate(closing)?);
         let reader = Rc::new(Reader::default());
         let ring = ring(&object, Rc::clone(&reader)).map_err(|error| refused(&error))?;
         let adopt = program(&object, ADOPT, |program| program.attach())?;
@@ -115,11 +113,16 @@ impl Tracer {
         Ok(Tracer {
             ring,
             reader,
-            tick,
-            tick_closing,
+            sampling,
             _attached: attached,
             object,
         })
+    }
+
+    /// Whether each request for samples goes over all connections of the network namespaces in question, because the
+    /// kernel refuses to list only those that are traced.
+    pub fn visits_all(&self) -> bool {
+        self.sampling.visits_all()
     }
 
     /// Requests a sample of every traced connection.
@@ -128,7 +131,7 @@ impl Tracer {
     ///
     /// Fails if the iterator over the connections cannot be created or read.
     pub fn sample(&self) -> Result<(), TraceError> {
-        run(&self.tick)
+        self.sampling.all()
     }
 
     /// Requests a sample of the connections that may still receive ACKs but are no longer
@@ -138,7 +141,7 @@ impl Tracer {
     ///
     /// Fails if the iterator over the connections cannot be created or read.
     pub fn sample_closing(&self) -> Result<(), TraceError> {
-        run(&self.tick_closing)
+        self.sampling.closing()
     }
 
     /// Takes the waiting events and returns their number. Events of one connection come in order.
@@ -147,6 +150,12 @@ impl Tracer {
     ///
     /// Fails if the ring buffer cannot be read.
     pub fn take(&self, mut each: impl FnMut(Event<'_>)) -> Result<usize, TraceError> {
+        let mut each = |event: Event<'_>| {
+            if let Event::Open(identity) | Event::Identity(identity) = event {
+                self.sampling.note(identity.netns);
+            }
+            each(event);
+        };
         let taken = self
             .reader
             .lend(&mut each, || self.ring.consume_raw_n(MAX_EVENTS_PER_TAKE));
@@ -218,7 +227,21 @@ impl Reader {
     }
 }
 
-fn load(options: &Options) -> libbpf_rs::Result<Object> {
+/// The programs, loaded, and how they list the connections. Some kernels have the iterator over socket storage but
+/// refuse it.
+fn load_either(options: &Options) -> Result<(Object, Listing), TraceError> {
+    let error = match load(options, Listing::Storage) {
+        Ok(object) => return Ok((object, Listing::Storage)),
+        Err(error) => refused(&error),
+    };
+    let Ok(object) = load(options, Listing::Table) else {
+        messages::take();
+        return Err(error);
+    };
+    Ok((object, Listing::Table))
+}
+
+fn load(options: &Options, listing: Listing) -> libbpf_rs::Result<Object> {
     let ring_bytes = options.ring_bytes.clamp(4096, 1 << 30).next_power_of_two();
     let filter = &options.filter;
     let mut open = ObjectBuilder::default()
@@ -238,6 +261,9 @@ fn load(options: &Options) -> libbpf_rs::Result<Object> {
     }
     if !options.every_ack {
         leave_out(&mut open, EVERY_ACK);
+    }
+    for name in listing.other().programs() {
+        leave_out(&mut open, name);
     }
     open.load()
 }
@@ -325,14 +351,6 @@ fn map<'object>(object: &'object Object, name: &str) -> Map<'object> {
         .maps()
         .find(|map| map.name() == OsStr::new(name))
         .expect("trace.bpf.c has the map")
-}
-
-/// Runs an iterator's program over everything it iterates over.
-fn run(iterator: &Link) -> Result<(), TraceError> {
-    let mut iterator = Iter::new(iterator).map_err(TraceError::Failed)?;
-    let mut nothing = [0; 64];
-    while iterator.read(&mut nothing).map_err(TraceError::Iterator)? > 0 {}
-    Ok(())
 }
 
 /// Runs of a program that the kernel skipped. A program that is not loaded gives no information and

@@ -5,7 +5,7 @@ use fairwind_kernel::{
 };
 use serde_json::{Value, json};
 
-use super::facts::{BPF_FILE_SYSTEM, Facts, Switch};
+use super::facts::{BPF_FILE_SYSTEM, Facts, Switch, TraceTrial};
 
 /// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -163,6 +163,20 @@ pub(crate) fn lab_trial(facts: &Facts) -> Finding {
     )
 }
 
+/// Checks that the kernel takes the tracer, if its requirements are met.
+pub(crate) fn trace_trial(facts: &Facts) -> Finding {
+    let works = Finding::fine("trial run", "works");
+    let (state, found) = match &facts.trace_trial {
+        None | Some(TraceTrial::Works) => return works,
+        Some(TraceTrial::VisitsAll) => (
+            State::Limited,
+            "each sample goes over all connections: no iterator over socket storage",
+        ),
+        Some(TraceTrial::Refused(reason)) => (State::Missing, reason.as_str()),
+    };
+    works.if_so(false, state, found, "apt install linux-image-amd64")
+}
+
 /// Checks that congestion controls can be pinned.
 pub(crate) fn bpf_file_system(facts: &Facts) -> Finding {
     Finding::fine("BPF file system", BPF_FILE_SYSTEM).if_so(
@@ -302,6 +316,21 @@ mod tests {
             ..Facts::fit()
         };
         assert_eq!(ebpf_capabilities(&admin).state, State::Fine);
+    }
+
+    #[test]
+    fn a_tracer_that_the_kernel_takes_only_in_part_is_told() {
+        let of = |trial| {
+            trace_trial(&Facts {
+                trace_trial: Some(trial),
+                ..Facts::fit()
+            })
+        };
+        assert_eq!(of(TraceTrial::Works).state, State::Fine);
+        assert_eq!(of(TraceTrial::VisitsAll).state, State::Limited);
+        let refused = of(TraceTrial::Refused("Operation not permitted".into()));
+        assert_eq!(refused.state, State::Missing);
+        assert_eq!(refused.found, "Operation not permitted");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use fairwind_kernel::{
     has_btf, mounted, release, sysctl, sysctl_numbers,
 };
 use fairwind_lab::privilege;
+use fairwind_trace::kernel::{Options, Tracer, check_requirements};
 
 /// A setting of TCP, `net.ipv4.SETTING`, that is to be on, and what it costs if it is off.
 pub(crate) struct Switch {
@@ -67,6 +68,8 @@ pub(crate) struct Facts {
     pub tun: bool,
     /// Why a program cannot be run in a host of the lab, although the lab's requirements are met.
     pub lab_refused: Option<String>,
+    /// The trial of the tracer, if its requirements are met.
+    pub trace_trial: Option<TraceTrial>,
     /// Whether the BPF file system is mounted at [`BPF_FILE_SYSTEM`].
     pub bpf_file_system: bool,
     /// Whether cgroups of version 2 are mounted.
@@ -89,6 +92,17 @@ pub(crate) struct Facts {
     pub files: u64,
 }
 
+/// What a trial of the tracer showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TraceTrial {
+    /// It works.
+    Works,
+    /// It works, but each sample goes over all connections, traced or not.
+    VisitsAll,
+    /// The kernel refuses it.
+    Refused(String),
+}
+
 /// Bytes of receive and send buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sides {
@@ -105,6 +119,7 @@ impl Facts {
             lacking: lacking(),
             tun: Path::new("/dev/net/tun").exists(),
             lab_refused: lab_refused(),
+            trace_trial: trace_trial(),
             bpf_file_system: mounted("bpf")
                 .is_some_and(|place| place == Path::new(BPF_FILE_SYSTEM)),
             cgroup: mounted("cgroup2").is_some(),
@@ -146,6 +161,23 @@ fn lacking() -> Vec<&'static str> {
 fn lab_refused() -> Option<String> {
     privilege::check().ok()?;
     privilege::trial().err().map(|error| error.to_string())
+}
+
+fn trace_trial() -> Option<TraceTrial> {
+    check_requirements().ok()?;
+    let options = Options {
+        ring_bytes: 1 << 16,
+        ..Options::default()
+    };
+    Some(match Tracer::attach(&options) {
+        Ok(tracer) if tracer.visits_all() => TraceTrial::VisitsAll,
+        Ok(_) => TraceTrial::Works,
+        Err(error) => TraceTrial::Refused(first_line(&error.to_string())),
+    })
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 fn words(setting: &str) -> Vec<String> {
@@ -197,6 +229,7 @@ impl Facts {
             lacking: Vec::new(),
             tun: true,
             lab_refused: None,
+            trace_trial: Some(TraceTrial::Works),
             bpf_file_system: true,
             cgroup: true,
             available: ["reno", "cubic", "fw_nocc"].map(String::from).into(),
@@ -222,6 +255,7 @@ impl Facts {
             lacking: NEEDED_CAPABILITIES.map(|capability| capability.name).into(),
             tun: false,
             lab_refused: None,
+            trace_trial: None,
             bpf_file_system: false,
             cgroup: false,
             available: vec!["cubic".into()],

@@ -6,7 +6,7 @@ use super::Goal;
 use super::buffers;
 use super::check::{
     Finding, State, bpf_file_system, btf, cgroup, ebpf_capabilities, echo, files, kernel,
-    lab_capabilities, lab_trial, loaded, nocc_allowed, nocc_loaded, port_21, tun,
+    lab_capabilities, lab_trial, loaded, nocc_allowed, nocc_loaded, port_21, trace_trial, tun,
 };
 use super::facts::{Facts, SWITCHES};
 
@@ -51,7 +51,7 @@ impl Purpose {
         match self {
             Self::Simulator => Vec::new(),
             Self::Lab => lab(facts),
-            Self::Trace => of(&[|f| kernel(f, (5, 18)), btf, ebpf_capabilities, cgroup]),
+            Self::Trace => trace(facts),
             Self::Controls => of(&[
                 |f| kernel(f, (6, 4)),
                 btf,
@@ -86,6 +86,16 @@ fn lab(facts: &Facts) -> Vec<Finding> {
     if findings.iter().all(|finding| finding.state == State::Fine) {
         findings.push(lab_trial(facts));
     }
+    findings
+}
+
+fn trace(facts: &Facts) -> Vec<Finding> {
+    let needs: [Check; 3] = [|f| kernel(f, (5, 18)), btf, ebpf_capabilities];
+    let mut findings: Vec<Finding> = needs.iter().map(|check| check(facts)).collect();
+    if findings.iter().all(|finding| finding.state == State::Fine) {
+        findings.push(trace_trial(facts));
+    }
+    findings.push(cgroup(facts));
     findings
 }
 
