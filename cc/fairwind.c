@@ -61,6 +61,7 @@
  *	floor		1, 256		smallest share of the window last had to itself, as a divisor
  *	belief		1/1024, 896	part of what was free that is believed free after others came
  *	noise		1/1024, 256	largest noise of the delay that is tolerated, of the base delay
+ *	quiet		1, 0		rounds without a queue before it comes back from a yield
  */
 #include <fairwind/background.h>
 
@@ -73,7 +74,8 @@
 	P(belief, "1/1024", 896, 1, 1024,                                                      \
 	  "part of what was free that is believed free after others came")                     \
 	P(noise, "1/1024", 256, 0, 1024,                                                       \
-	  "largest noise of the delay that is tolerated, of the base delay")
+	  "largest noise of the delay that is tolerated, of the base delay")                   \
+	P(quiet, "1", 0, 0, 60, "rounds without a queue before it comes back from a yield")
 CC_PARAMETERS(FAIRWIND_PARAMETERS);
 
 /* Looks in a round, and samples in a look unless the round ends. */
@@ -129,8 +131,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define TRAINS_SLOW 6
 /* Packets that take so long on the link together count as one where senders are to come to equal shares. */
 #define QUANTUM_US 100U
-/* The way up from a yield does not end below this share of what it last had to itself. */
-#define RAMP_LEAST 2
+/* The way up from a yield does not end below `belief` of this share, 1/1792, of what it last had to itself: half. */
+#define RAMP_LEAST 1792U
 /* Cuts in vain that must leave the same queue before it may be jitter; looks in which it must not grow. */
 #define SUSPECTS 3
 #define HOLD_LOOKS 8
@@ -157,7 +159,7 @@ struct fairwind {
 			u32 first_last_us; /* the latest ACK */
 			u32 first_gap_us; /* the longest from one to the next */
 		};
-		struct { /* RAMP, CRUISE */
+		struct { /* RAMP, CRUISE; YIELD, since its first empty look: the last alone */
 			u32 window_before; /* one to two rounds ago */
 			u32 window_then; /* when this round began */
 			u32 round_start_us;
@@ -246,14 +248,17 @@ static inline u32 square_root(u32 x)
 	return root;
 }
 
-/* Not less than a packet a second: what follows a pair waits for twice that time. */
+/*
+ * Not less than a packet a second, or two where these are less than 1/32 of what it last had to itself: what
+ * follows a pair waits for twice that time.
+ */
 static inline u32 floor_window(struct sock *sk)
 {
 	const struct fairwind *ca = inet_csk_ca(sk);
 
-	u32 second = ca->base_us == NONE ? 1 : scale(ca->base_us, PACKET, 1000000);
+	u32 second = ca->base_us == NONE ? 1 : max(scale(ca->base_us, PACKET, 1000000), 1U);
 
-	return max(ca->own / max(param(sk, floor), 1U), max(second, 1U));
+	return max(ca->own / max(param(sk, floor), 1U), max(min(2 * second, ca->own / 32), second));
 }
 
 static inline void set_window(struct sock *sk, u32 window)
@@ -723,11 +728,15 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 		} else if (!ca->is_fair) {
 			bool is_rare = us > 2 * ca->base_us;
 
-			if (++ca->clean < 2 && !is_rare)
+			if (!ca->clean)
+				ca->round_start_us = now_us - us;
+			ca->clean = min(ca->clean + 1, 255);
+			if ((ca->clean < 2 && !is_rare) ||
+			    now_us - ca->round_start_us < param(sk, quiet) * ca->base_us)
 				break;
 			ca->clean = 0;
 			come_back(sk, now_us);
-			ca->free = max(ca->free, ca->own / RAMP_LEAST);
+			ca->free = max(ca->free, scale(ca->own, param(sk, belief), RAMP_LEAST));
 			ramp(sk, us, now_us);
 		}
 		break;
@@ -1036,9 +1045,10 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 		ca->epoch_lost = 0;
 		if (share > LOSS_BORNE && ca->mode != TRAIN && ca->mode != BURST &&
 		    !before(tp->delivered, ca->reduce_after)) {
-			/* More than any path's own: as much less is sent as is lost, once a window. So it
-			 * ends behind a policer too, where losses come without a queue. */
-			set_window(sk, scale(ca->window, 65536 - min(share, 32768U), 65536));
+			/* More than any path's own: once a window, less is sent by four times what is too
+			 * much. So it ends behind a policer too, where losses come without a queue. */
+			share = min(4 * (share - LOSS_BORNE), 32768U);
+			set_window(sk, scale(ca->window, 65536 - share, 65536));
 			ca->free = ca->window;
 			ca->own = max(ca->own - ca->own / 8, ca->window);
 			ca->patience = param(sk, patience);
@@ -1051,6 +1061,8 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 	/* The rest of the losses that have been answered say nothing new. */
 	if (!rtt_us || ca->base_us == NONE || before(tp->delivered, ca->reduce_after))
 		return false;
+	/* Many at once say no more than one: a full buffer drops them together, and so does a path. */
+	lost = min(lost, 1U);
 	is_queued = min(ca->look_us, rtt_us) > ca->base_us + tolerated_us(sk);
 	if (is_queued) {
 		ca->acked_queued += acked;
