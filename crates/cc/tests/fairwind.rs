@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use fairwind_cc::native::{Control, RateSample, TcpSock, ca_event, find};
+use fairwind_cc::native::{Control, Parameters, RateSample, TcpSock, ca_event, find};
 
 /// The round-trip time without a queue, us.
 const BASE: u32 = 20_000;
@@ -36,7 +36,11 @@ struct Pair {
 impl Path {
     /// Just established.
     fn new() -> Path {
-        let control = find("fairwind").unwrap();
+        Path::with(&find("fairwind").unwrap().default_parameters())
+    }
+
+    fn with(parameters: &Parameters) -> Path {
+        let control = parameters.control();
         let mut path = Path {
             control,
             sk: TcpSock {
@@ -52,16 +56,42 @@ impl Path {
             loss_every: 0,
         };
         path.at(path.us);
-        control.init(&mut path.sk, &control.default_parameters());
+        control.init(&mut path.sk, parameters);
+        path
+    }
+
+    /// Taken over from another control with so many packets in flight.
+    fn taken_over(packets: u32, rtt_us: u32, least_us: u32) -> Path {
+        let mut path = Path::new();
+        path.sk = TcpSock {
+            delivered: 5000,
+            packets_out: packets,
+            snd_cwnd: packets,
+            srtt_us: 8 * rtt_us,
+            rtt_min_us: least_us,
+            ..TcpSock::default()
+        };
+        path.at(path.us);
+        let parameters = path.control.default_parameters();
+        path.control.init(&mut path.sk, &parameters);
         path
     }
 
     /// Cruising at a window of about 94 packets: the first window comes back over 2 ms.
     fn cruising() -> Path {
-        let mut path = Path::new();
-        path.first_window(2000);
-        path.rounds(10, BASE);
-        path
+        Path::new().cruise()
+    }
+
+    fn cruising_with(parameter: &str, value: i64) -> Path {
+        let mut parameters = find("fairwind").unwrap().default_parameters();
+        parameters.set(parameter, value).unwrap();
+        Path::with(&parameters).cruise()
+    }
+
+    fn cruise(mut self) -> Path {
+        self.first_window(2000);
+        self.rounds(10, BASE);
+        self
     }
 
     fn at(&mut self, us: u64) {
@@ -89,6 +119,19 @@ impl Path {
             ..RateSample::default()
         };
         self.sk.packets_out -= packets;
+        self.control.cong_control(&mut self.sk, 0, 0, &rate);
+    }
+
+    /// An ACK of packets that were sent before the latest change of the window, so that they are no look.
+    fn late_ack(&mut self, packets: u32, losses: i32, rtt_us: u32) {
+        self.sk.delivered += packets;
+        let rate = RateSample {
+            prior_delivered: 1,
+            rtt_us: rtt_us.into(),
+            losses,
+            acked_sacked: packets,
+            ..RateSample::default()
+        };
         self.control.cong_control(&mut self.sk, 0, 0, &rate);
     }
 
@@ -337,6 +380,24 @@ fn losses_of_a_policer_end_its_growth() {
 }
 
 #[test]
+fn losses_beyond_six_percent_take_four_times_as_much_once_a_window_and_at_most_half() {
+    let mut path = Path::taken_over(100, BASE, BASE);
+    path.late_ack(94, 6, BASE);
+    assert_eq!(path.window(), 100);
+    // 10 % are 4 % too much: 16 % of 100 packets.
+    path.late_ack(90, 10, BASE);
+    assert_eq!(path.window(), 84);
+    // Before 100 packets that were in flight have come, it is the same loss.
+    path.late_ack(90, 10, BASE);
+    assert_eq!(path.window(), 84);
+    path.late_ack(90, 10, BASE);
+    assert_eq!(path.window(), 71, "84 less 13.4");
+    path.late_ack(70, 30, BASE);
+    path.late_ack(70, 30, BASE);
+    assert_eq!(path.window(), 35, "not 4 times 24 % less");
+}
+
+#[test]
 fn a_queue_that_stays_after_the_cut_is_somebody_elses() {
     let mut path = Path::cruising();
     let before = f64::from(path.window());
@@ -359,6 +420,20 @@ fn a_queue_that_stays_after_the_cut_is_somebody_elses() {
         "{} below {floor}",
         path.paced()
     );
+}
+
+#[test]
+fn two_packets_a_second_are_kept_of_64_and_one_of_fewer_than_32() {
+    // In a second; timeouts halve the window down to the least. Of 48 packets, 1/32 is 1.5.
+    for (had, kept) in [(100, 2.0), (48, 1.5), (20, 1.0)] {
+        let mut path = Path::taken_over(had, 1_000_000, 1_000_000);
+        for _ in 0..10 {
+            path.control.cwnd_event(&mut path.sk, ca_event::LOSS);
+        }
+        path.late_ack(2, 0, 1_000_000);
+        let packets = path.sk.sk_pacing_rate as f64 / 1448.0;
+        assert!((packets - kept).abs() < 0.04, "of {had}: {packets}");
+    }
 }
 
 #[test]
@@ -388,6 +463,46 @@ fn the_window_comes_back_when_the_others_have_gone() {
 }
 
 #[test]
+fn after_a_yield_it_waits_for_the_quiet_that_was_asked_for() {
+    // What was sent in the queue comes for a round. Then two looks end the yield, or a look after twenty rounds.
+    for (quiet, rounds) in [(0, 2), (20, 22)] {
+        let mut path = Path::cruising_with("quiet", quiet);
+        path.rounds(4, BASE + 4000);
+        let yielded = path.paced();
+        let waited = path.rounds_until(rounds, BASE, |path| path.paced() > yielded);
+        assert_eq!(waited, rounds);
+    }
+}
+
+#[test]
+fn a_queue_begins_the_quiet_anew() {
+    let mut path = Path::cruising_with("quiet", 20);
+    path.rounds(4, BASE + 4000);
+    let yielded = path.paced();
+    path.rounds(15, BASE);
+    path.round(BASE + 4000);
+    path.rounds(20, BASE);
+    assert!(path.paced() < yielded / 2.0, "{}", path.paced());
+    path.rounds_until(4, BASE, |path| path.paced() > yielded / 2.0);
+}
+
+#[test]
+fn the_way_up_ends_no_lower_than_half_of_what_it_had_or_less_at_a_smaller_belief() {
+    // A queue as long as the path leaves half as free, and 7/8 of 7/8 of it, or 7/16 of 7/16, when others
+    // are there. It had 1/32 less by then.
+    for (belief, share) in [(896, 0.5), (448, 0.25)] {
+        let mut path = Path::cruising_with("belief", belief);
+        let own = f64::from(path.window()) * 31.0 / 32.0;
+        path.rounds(8, BASE + 20_000);
+        let yielded = path.paced();
+        path.rounds_until(8, BASE, |path| path.paced() > yielded);
+        // It leaves half of what is free as the threshold.
+        path.control.release(&mut path.sk);
+        near(path.sk.snd_ssthresh, (own * share / 2.0) as u32, 1);
+    }
+}
+
+#[test]
 fn losses_without_a_queue_change_nothing() {
     // Every thirtieth packet is 3 %.
     let mut path = Path::cruising();
@@ -412,6 +527,22 @@ fn on_a_path_with_losses_of_its_own_one_with_a_queue_is_chance() {
         "{before} to {}",
         path.window()
     );
+}
+
+#[test]
+fn losses_at_once_count_as_one() {
+    // In a queue: 1 * 50 is not more than 3 * 101, but 10 * 50 would be.
+    let mut path = Path::taken_over(1000, BASE, BASE);
+    path.late_ack(100, 10, BASE + 10_000);
+    assert_eq!(path.window(), 1000);
+    // Without one: of the two that follow with a queue, one counts, and 1 * 100 is more than 3 * 2 * 5, but not
+    // than 3 * 11 * 5.
+    let mut path = Path::taken_over(1000, BASE, BASE);
+    path.late_ack(50, 10, BASE);
+    path.late_ack(2, 1, BASE + 10_000);
+    assert_eq!(path.window(), 1000);
+    path.late_ack(2, 1, BASE + 10_000);
+    assert_eq!(path.window(), 438, "half of what is believed free, 7/8");
 }
 
 #[test]
@@ -515,19 +646,10 @@ fn a_timeout_halves_the_window() {
 #[test]
 fn it_takes_over_what_the_path_carries_of_what_is_in_flight() {
     // 200 packets in flight and 30 ms for what takes 20 without a queue: 133 packets are the link's.
-    let control = find("fairwind").unwrap();
-    let mut sk = TcpSock {
-        delivered: 5000,
-        packets_out: 200,
-        snd_cwnd: 200,
-        srtt_us: 8 * 30_000,
-        rtt_min_us: 20_000,
-        ..TcpSock::default()
-    };
-    control.init(&mut sk, &control.default_parameters());
-    near(sk.snd_cwnd, 133, 1);
+    let path = Path::taken_over(200, 30_000, BASE);
+    near(path.window(), 133, 1);
     // 17/16 of 133 packets of 1448 bytes in 20 ms.
-    let rate = sk.sk_pacing_rate as f64;
+    let rate = path.sk.sk_pacing_rate as f64;
     assert!(
         (rate / (17.0 / 16.0 * 133.0 * 1448.0 / 0.02) - 1.0).abs() < 0.01,
         "{rate}"

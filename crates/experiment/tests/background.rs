@@ -5,21 +5,21 @@ use std::path::Path;
 use fairwind_experiment::Engine;
 use fairwind_experiment::engine::Run;
 use fairwind_experiment::engine::sim::Sim;
+use fairwind_instruments::Instruments;
 use fairwind_result::record::{FlowSample, LinkSample, Recorder};
 use fairwind_scenario::Experiment;
 
-/// What has arrived of each flow, sampled every 100 ms.
+/// The instruments of each flow, sampled every 100 ms.
 #[derive(Default)]
 struct Arrived {
-    flows: Vec<Vec<(u64, u64)>>,
+    flows: Vec<Vec<FlowSample>>,
 }
 
 impl Recorder for Arrived {
     fn flow(&mut self, flow: usize, sample: &FlowSample) {
         self.flows
             .resize(self.flows.len().max(flow + 1), Vec::new());
-        let bytes = sample.instruments.bytes_received;
-        self.flows[flow].push((sample.time_ns, bytes));
+        self.flows[flow].push(*sample);
     }
     fn link(&mut self, _link: usize, _sample: &LinkSample) {}
 }
@@ -27,10 +27,27 @@ impl Recorder for Arrived {
 impl Arrived {
     /// Goodput of a flow between two times in seconds, Mbit/s.
     fn mbps(&self, flow: usize, from_s: u64, to_s: u64) -> f64 {
+        self.rate(flow, from_s, to_s, |now| now.bytes_received)
+    }
+
+    /// What a flow sends between two times in seconds, again or for the first time, Mbit/s.
+    fn sent_mbps(&self, flow: usize, from_s: u64, to_s: u64) -> f64 {
+        self.rate(flow, from_s, to_s, |now| {
+            now.hc_thru_octets_acked + now.segs_retrans * 1448
+        })
+    }
+
+    fn rate(
+        &self,
+        flow: usize,
+        from_s: u64,
+        to_s: u64,
+        bytes: impl Fn(&Instruments) -> u64,
+    ) -> f64 {
         let by = |s: u64| {
             let samples = self.flows[flow].iter();
-            let last = samples.take_while(|(time_ns, _)| *time_ns <= s * 1_000_000_000);
-            last.last().map_or(0, |(_, bytes)| *bytes)
+            let last = samples.take_while(|sample| sample.time_ns <= s * 1_000_000_000);
+            last.last().map_or(0, |sample| bytes(&sample.instruments))
         };
         (by(to_s) - by(from_s)) as f64 * 8e-6 / (to_s - from_s) as f64
     }
@@ -149,6 +166,23 @@ reverse = {{ bandwidth = "unlimited", queue = "unlimited", aggregation = {{ inte
         let carried = arrived.mbps(0, 5, 20);
         assert!(carried > 40.0, "{interval}: {carried}");
     }
+}
+
+#[test]
+fn a_policer_is_not_sent_a_tenth_more_than_it_lets_pass() {
+    let link = r#"
+bandwidth = "100Mbit/s"
+delay = "5ms"
+queue = "200pkt"
+policer = { rate = "10Mbit/s", burst = "6kB" }
+reverse = { bandwidth = "unlimited", queue = "unlimited", policer = "none" }
+"#;
+    let arrived = over(20, link, "", Path::new(""));
+    // 10 Mbit/s of packets of 1500 bytes, of which 1448 are payload, are 9.65.
+    let sent = arrived.sent_mbps(0, 10, 20);
+    assert!(sent < 1.1 * 9.65, "{sent}");
+    let carried = arrived.mbps(0, 10, 20);
+    assert!(carried > 8.5, "{carried}");
 }
 
 #[test]
