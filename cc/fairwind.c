@@ -91,6 +91,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define GROWTH_MAX 8U
 /* Losses without a queue are borne up to this share, 1/65536: 6 %. */
 #define LOSS_BORNE 3932U
+/* So many losses are more than chance. */
+#define LOSSES_LEAST 3U
 /* Packets after which the share of losses is judged, unless a window is more. */
 #define LOSS_EPOCH 100U
 /* A packet takes no longer than this on a link, us, as far as the tolerated delay goes: 9 Mbit/s. */
@@ -402,6 +404,12 @@ static void yield_to_others(struct sock *sk, u32 divisor, u32 now_us)
 	}
 }
 
+/* More than a tenth of what is sent has been lost lately: nothing is gained by sending more. */
+static inline bool is_losing(const struct fairwind *ca)
+{
+	return ca->epoch_lost >= LOSSES_LEAST && ca->epoch_lost * 10U > ca->epoch_acked;
+}
+
 /* An empty look while cruising, of length us: the window grows. */
 static void grow(struct sock *sk, u32 us)
 {
@@ -710,7 +718,7 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 			ca->window_then = ca->window;
 			ca->round_start_us = now_us;
 		}
-		if (!is_used || ca->is_warned)
+		if (!is_used || ca->is_warned || is_losing(ca))
 			break;
 		ca->clean = min(ca->clean + 1, 255);
 		grow(sk, us);

@@ -398,6 +398,15 @@ fn losses_beyond_six_percent_take_four_times_as_much_once_a_window_and_at_most_h
 }
 
 #[test]
+fn it_does_not_grow_while_more_than_a_tenth_is_lost() {
+    let mut path = Path::cruising();
+    let before = path.window();
+    path.late_ack(20, 3, BASE);
+    path.rounds(1, BASE);
+    assert!(path.window() <= before, "{before} to {}", path.window());
+}
+
+#[test]
 fn a_queue_that_stays_after_the_cut_is_somebody_elses() {
     let mut path = Path::cruising();
     let before = f64::from(path.window());

@@ -1,7 +1,7 @@
 //! Pages whose parts between `<!-- NAME -->` and `<!-- end -->` are made by a study.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use fairwind_result::Machine;
@@ -108,13 +108,35 @@ pub fn write_figures(folder: &Path, figures: &[Figure]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the runs behind the tables of a page into the folder `data` beside it, with where they come from.
+/// The file with the runs behind the tables of a page, in the folder `data` beside it.
+fn runs_file(page: &Path, engines: Engines) -> PathBuf {
+    let folder = page.parent().unwrap_or(Path::new(""));
+    let name = page.file_stem().unwrap_or_default().to_string_lossy();
+    folder.join(format!("data/{name}-{}.csv", engines.word()))
+}
+
+/// Reads what [`write_runs`] has written.
+///
+/// # Errors
+/// If there is no such file.
+pub fn read_runs(page: &Path, engines: Engines) -> Result<String, Error> {
+    let file = runs_file(page, engines);
+    fs::read_to_string(&file).map_err(Error::at(&file))
+}
+
+/// Writes the runs behind the tables of a page, with where they come from: those of an earlier series, too, if some
+/// are from there.
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write_runs(page: &Path, engines: Engines, runs: &str, command: &str) -> Result<(), Error> {
+pub fn write_runs(
+    page: &Path,
+    engines: Engines,
+    runs: &str,
+    command: &str,
+    earlier: &str,
+) -> Result<(), Error> {
     let folder = page.parent().unwrap_or(Path::new(""));
-    let name = page.file_stem().unwrap_or_default().to_string_lossy();
     let machine = Machine::here();
     let head = format!(
         "# commit {}, {}, {} cores of an {}, {}, {command}\n",
@@ -124,8 +146,9 @@ pub fn write_runs(page: &Path, engines: Engines, runs: &str, command: &str) -> R
         machine.cpu,
         kernel(&machine)
     );
-    let file = format!("data/{name}-{}.csv", engines.word());
-    write_whole(&folder.join(file), &(head + runs))
+    let heads = earlier.lines().filter(|line| line.starts_with('#'));
+    let heads: String = heads.map(|line| format!("{line}\n")).collect();
+    write_whole(&runs_file(page, engines), &(head + &heads + runs))
 }
 
 /// The commit of the clone that the folder belongs to; none outside of one.

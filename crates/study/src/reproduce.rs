@@ -74,8 +74,9 @@ fn no_name(name: &str, index: &Index, otherwise: Error) -> Error {
 fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Error> {
     let engines = engines(request, &request.what, &plan.engines)?;
     let out = out(request, plan);
-    let task = task(request, plan, engines, &out, &[], host)?;
-    if request.page.is_some() && !(task.is_whole() && task.is_whole_size()) {
+    let mut task = task(request, plan, engines, &out, &[], host)?;
+    let is_for_page = task.is_whole_size() && (task.is_whole() || plan.study.completes_pages);
+    if request.page.is_some() && !is_for_page {
         return Err(Error::input(
             "a page shows whole studies\n  help: leave out --page, or --only, --quick and --scale",
         ));
@@ -83,6 +84,9 @@ fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Er
     if let Some(page) = &request.page {
         // What takes hours does not fail at its end.
         fs::read_to_string(page).map_err(Error::at(page))?;
+        if !task.is_whole() {
+            task.earlier = Some(page::read_runs(page, engines)?);
+        }
     }
     let made = (plan.study.carry_out)(&task)?;
     write(&made, plan, &out)?;
@@ -108,7 +112,8 @@ fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Er
             plan.name,
             engines.word()
         );
-        page::write_runs(page, engines, &runs.csv(), &command)?;
+        let earlier = task.earlier.as_deref().unwrap_or_default();
+        page::write_runs(page, engines, &runs.csv(), &command, earlier)?;
     }
     Ok(format!("{}{}\n", made.remarks, page.display()))
 }
@@ -212,6 +217,7 @@ fn task<'a>(
         out,
         options,
         host,
+        earlier: None,
     })
 }
 

@@ -23,6 +23,8 @@ pub struct Study {
     pub tables: &'static [&'static str],
     /// The comparisons of runs that it makes besides those of the engines, as a figure of the plan names them.
     pub comparisons: &'static [&'static str],
+    /// Whether a page may be made of a part of the runs, with the rows of the others from its raw series.
+    pub completes_pages: bool,
     /// Runs what has not been run and makes the tables and figures.
     pub carry_out: fn(&Task<'_>) -> Result<Made, Error>,
 }
@@ -51,6 +53,7 @@ impl Study {
             parameters,
             tables: &[],
             comparisons: &[],
+            completes_pages: false,
             carry_out,
         }
     }
@@ -124,6 +127,8 @@ pub struct Task<'a> {
     pub options: &'a Options,
     /// The program that runs it.
     pub host: &'a Host<'a>,
+    /// The raw series of the page, which has the rows of runs that are not made.
+    pub earlier: Option<String>,
 }
 
 impl Task<'_> {

@@ -82,7 +82,8 @@ pub(crate) struct StudyOptions {
     /// Simulations at the same time [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Put tables and figures of a whole study into this page, figures/ and data/ beside it
+    /// Put tables and figures of a whole study into this page, figures/ and data/ beside it; with --only, the plan
+    /// background has its other runs from data/
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
 }

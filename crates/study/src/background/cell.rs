@@ -1,7 +1,7 @@
 //! The cells of the plan.
 
+use crate::Error;
 use crate::plan::Run;
-use crate::{Error, Task};
 
 use super::suite::{Foreground, Noise, Queue, Suite, Traffic, Trip};
 
@@ -27,12 +27,12 @@ pub(super) struct Cell<'a> {
     pub in_both: bool,
 }
 
-/// The cells of the runs that are made.
+/// The cells of these runs.
 ///
 /// # Errors
 /// If a parameter is missing, or has a value that `[data]` lacks.
-pub(super) fn of_plan<'a>(task: &Task<'_>, suite: &'a Suite) -> Result<Vec<Cell<'a>>, Error> {
-    task.runs.iter().map(|run| Cell::of(run, suite)).collect()
+pub(super) fn of_runs<'a>(runs: &[Run], suite: &'a Suite) -> Result<Vec<Cell<'a>>, Error> {
+    runs.iter().map(|run| Cell::of(run, suite)).collect()
 }
 
 impl<'a> Cell<'a> {

@@ -236,7 +236,7 @@ fn folders(task: &Task<'_>, suite: &Suite, cells: &[Cell<'_>], rows: &[Row]) -> 
             Heading::number("Value", ""),
         ]);
         for row in &rows {
-            for (name, of_row) in NUMBERS {
+            for (name, of_row, _) in NUMBERS {
                 if let Some(value) = of_row(row) {
                     let value = number(Some(value), 4);
                     table.row(vec![row.seed.to_string(), (*name).to_owned(), value]);

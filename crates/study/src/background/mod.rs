@@ -39,7 +39,10 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::new("engine", Values::Words(&["sim", "both"])),
 ];
 
-pub(crate) const STUDY: Study = Study::new(PARAMETERS, carry_out);
+pub(crate) const STUDY: Study = Study {
+    completes_pages: true,
+    ..Study::new(PARAMETERS, carry_out)
+};
 
 /// Runs the cells and makes their tables.
 ///
@@ -47,7 +50,7 @@ pub(crate) const STUDY: Study = Study::new(PARAMETERS, carry_out);
 /// If the plan does not fit together, or a run fails.
 fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let suite: Suite = task.plan.data()?;
-    let cells = cell::of_plan(task, &suite)?;
+    let cells = cell::of_runs(&task.runs, &suite)?;
     let simulated = work::carry_out(task, &suite, &cells, &Sim, task.engines.has_sim())?;
     let in_lab = work::carry_out(
         task,
@@ -56,8 +59,15 @@ fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
         &Lab::default(),
         task.engines.has_lab(),
     )?;
+    let cells = match task.earlier {
+        None => cells,
+        Some(_) => cell::of_runs(&task.plan.runs, &suite)?,
+    };
     let mut rows = rows::rows(&cells, &simulated, "sim");
     rows.extend(rows::rows(&cells, &in_lab, "lab"));
+    if let Some(earlier) = &task.earlier {
+        rows = rows::complete(rows, &cells, earlier);
+    }
     let mut made = Made {
         sections: groups::sections(&suite, &cells, &rows),
         terminal: groups::text(&suite, &cells, &rows),

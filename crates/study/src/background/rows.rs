@@ -1,6 +1,6 @@
 //! A cell with a seed: what its run says beside those of solo and oracle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::table::Table;
 
@@ -8,6 +8,12 @@ use super::cell::Cell;
 use super::measures::Measures;
 use super::setup::Role;
 use super::work::{Measured, place};
+
+/// The engines, in the order of their rows.
+const ENGINES: [&str; 2] = ["sim", "lab"];
+/// Columns besides the parameters of cells and the numbers.
+const ENGINE: &str = "engine";
+const SEED: &str = "seed";
 
 /// The name and the way to each number of a row; `None` where it says nothing.
 pub(super) type Number = fn(&Row) -> Option<f64>;
@@ -49,24 +55,20 @@ pub(super) struct Row {
     pub missed_solo: Option<f64>,
 }
 
-/// Columns of the file with all runs.
-pub(super) const NUMBERS: &[(&str, Number)] = &[
-    ("kept", |row| row.kept),
-    ("kept_second_half", |row| row.kept_second_half),
-    ("used", |row| row.used),
-    ("spare_share", |row| row.spare_share),
-    ("alone", |row| row.alone),
-    ("fct_p50", |row| row.fct_p50),
-    ("fct_p99", |row| row.fct_p99),
-    ("queue_added_p50_ms", |row| row.queue_added_p50_ms),
-    ("queue_added_p99_ms", |row| row.queue_added_p99_ms),
-    ("jain", |row| row.jain),
-    ("yield_rtt", |row| row.yield_rtt),
-    ("reclaim_s", |row| row.reclaim_s),
-    ("back_s", |row| row.back_s),
-    ("missed", |row| row.missed),
-    ("missed_solo", |row| row.missed_solo),
-];
+/// A number of a row, to be set.
+type Field = fn(&mut Row) -> &mut Option<f64>;
+
+/// Columns of the file with all runs, which have the names of the fields.
+macro_rules! numbers {
+    ($($name:ident)*) => {
+        &[$((stringify!($name), |row| row.$name, |row| &mut row.$name)),*]
+    };
+}
+
+pub(super) const NUMBERS: &[(&str, Number, Field)] = numbers! {
+    kept kept_second_half used spare_share alone fct_p50 fct_p99 queue_added_p50_ms queue_added_p99_ms jain yield_rtt
+    reclaim_s back_s missed missed_solo
+};
 
 /// The rows of all cells whose runs are there, by cell and seed.
 pub(super) fn rows(cells: &[Cell<'_>], measured: &Measured, engine: &'static str) -> Vec<Row> {
@@ -152,21 +154,70 @@ fn row(cell: &Cell<'_>, run: &Measures, solo: &Measures, oracle: &Measures) -> R
     }
 }
 
+/// The rows, and those of an earlier series (as [`table`] writes it) of cells that the engine has not run now.
+pub(super) fn complete(rows: Vec<Row>, cells: &[Cell<'_>], earlier: &str) -> Vec<Row> {
+    let mut lines = earlier.lines().filter(|line| !line.starts_with('#'));
+    let heads: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    let names = super::PARAMETERS.iter().map(|parameter| parameter.name);
+    let names: Vec<&str> = names.filter(|name| *name != ENGINE).collect();
+    let of_cell = |cell: &Cell<'_>| -> Vec<String> {
+        let values = names.iter().map(|name| cell.run.get(name).to_owned());
+        values.collect()
+    };
+    let places: BTreeMap<Vec<String>, usize> = cells.iter().map(of_cell).zip(0..).collect();
+    let made: BTreeSet<(&str, usize)> = rows.iter().map(|row| (row.engine, row.cell)).collect();
+    let old = lines.filter_map(|line| {
+        let values: Vec<&str> = line.split(',').collect();
+        let of = |name: &str| {
+            let at = heads.iter().position(|head| *head == name)?;
+            values.get(at).copied()
+        };
+        let place: Option<Vec<String>> = names
+            .iter()
+            .map(|name| of(name).map(str::to_owned))
+            .collect();
+        let mut row = Row {
+            cell: *places.get(&place?)?,
+            engine: ENGINES
+                .into_iter()
+                .find(|engine| of(ENGINE) == Some(engine))?,
+            seed: of(SEED)?.parse().ok()?,
+            ..Row::default()
+        };
+        for (name, _, field) in NUMBERS {
+            *field(&mut row) = of(name).and_then(|number| number.parse().ok());
+        }
+        Some(row)
+    });
+    let mut all: Vec<Row> = old
+        .filter(|row| !made.contains(&(row.engine, row.cell)))
+        .collect();
+    all.extend(rows.iter().cloned());
+    all.sort_by_key(|row| {
+        (
+            ENGINES.iter().position(|engine| *engine == row.engine),
+            row.cell,
+            row.seed,
+        )
+    });
+    all
+}
+
 /// All rows.
 pub(super) fn table(cells: &[Cell<'_>], rows: &[Row]) -> Table {
-    let names: Vec<&str> = NUMBERS.iter().map(|(name, _)| *name).collect();
-    let heads = "control | bandwidth | rtt | queue | foreground | background | loss | trip | noise | engine | \
-                 seed | ";
-    let mut table = Table::new(&format!("{heads}{}", names.join(" | ")));
+    let names: Vec<&str> = NUMBERS.iter().map(|(name, ..)| *name).collect();
+    let parameters = super::PARAMETERS.iter().map(|parameter| parameter.name);
+    let heads: Vec<&str> = parameters.chain([SEED]).chain(names).collect();
+    let mut table = Table::new(&heads.join(" | "));
     for row in rows {
         let run = &cells[row.cell].run;
         let parameters = super::PARAMETERS
             .iter()
             .map(|parameter| match parameter.name {
-                "engine" => row.engine.to_owned(),
+                ENGINE => row.engine.to_owned(),
                 name => run.get(name).to_owned(),
             });
-        let numbers = NUMBERS.iter().map(|(_, number)| match number(row) {
+        let numbers = NUMBERS.iter().map(|(_, number, _)| match number(row) {
             None => String::new(),
             Some(number) => format!("{number:.4}"),
         });
@@ -177,10 +228,57 @@ pub(super) fn table(cells: &[Cell<'_>], rows: &[Row]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use crate::plan::Run;
+    use std::path::Path;
 
-    use super::super::suite::{Foreground, Queue, Traffic, Trip};
+    use crate::plan::{Plan, Run};
+
+    use super::super::cell;
+    use super::super::suite::{Foreground, Queue, Suite, Traffic, Trip};
     use super::*;
+
+    #[test]
+    fn rows_that_are_not_made_come_from_an_earlier_series() {
+        let plan = Plan::read(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments"),
+            "background",
+        )
+        .unwrap();
+        let suite: Suite = plan.data().unwrap();
+        let cells = cell::of_runs(&plan.runs, &suite).unwrap();
+        let at = |control: &str| {
+            let is_it = |cell: &Cell<'_>| {
+                cell.control == control && cell.in_both && cell.foreground.name == "cubic"
+            };
+            cells.iter().position(is_it).unwrap()
+        };
+        let of = |control, engine, kept| Row {
+            cell: at(control),
+            engine,
+            seed: 1,
+            kept: Some(kept),
+            reclaim_s: Some(f64::INFINITY),
+            ..Row::default()
+        };
+        let before = [
+            of("fairwind", "sim", 0.9),
+            of("nice", "sim", 0.8),
+            of("fairwind", "lab", 0.7),
+        ];
+        let series = format!("# from there\n{}", table(&cells, &before).csv());
+
+        let now = vec![of("fairwind", "sim", 0.95)];
+        assert_eq!(
+            complete(now, &cells, &series),
+            [
+                of("fairwind", "sim", 0.95),
+                of("nice", "sim", 0.8),
+                of("fairwind", "lab", 0.7),
+            ]
+        );
+        // What the plan no longer has is left out.
+        let gone = series.replace(",cubic,", ",quic,");
+        assert_eq!(complete(Vec::new(), &cells, &gone), []);
+    }
 
     #[test]
     fn a_row_sets_a_run_beside_solo_and_oracle() {
