@@ -1,5 +1,7 @@
 //! Which runs of a plan are made: `--only size=1,8`, `--only figure-4.1`.
 
+use std::fmt;
+
 use crate::plan::Run;
 
 /// A condition on the parameters of a run.
@@ -9,6 +11,16 @@ pub struct Filter {
     pub parameter: Option<String>,
     /// The values that it may have. A `*` stands for any characters.
     pub values: Vec<String>,
+}
+
+/// As it is read.
+impl fmt::Display for Filter {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parameter) = &self.parameter {
+            write!(out, "{parameter}=")?;
+        }
+        out.write_str(&self.values.join(","))
+    }
 }
 
 /// Reads `PARAMETER=VALUE[,VALUE...]`, or values of any parameter.
@@ -94,6 +106,13 @@ mod tests {
             &["9"],
         ] {
             assert!(!Filter::all_take(&only(texts), &run), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_is_written_as_it_is_read() {
+        for text in ["size=1,8", "figure-4.1"] {
+            assert_eq!(Filter::from(text).to_string(), text);
         }
     }
 

@@ -107,8 +107,10 @@ fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Er
         write_whole(&figures.join(file), html)?;
     }
     if let Some(runs) = &made.runs {
+        let only = request.options.only.iter();
+        let only: String = only.map(|filter| format!(" --only {filter}")).collect();
         let command = format!(
-            "fairwind reproduce {} --engine {}",
+            "fairwind reproduce {} --engine {}{only}",
             plan.name,
             engines.word()
         );
