@@ -66,7 +66,7 @@ fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let mut rows = rows::rows(&cells, &simulated, "sim");
     rows.extend(rows::rows(&cells, &in_lab, "lab"));
     if let Some(earlier) = &task.earlier {
-        rows = rows::complete(rows, &cells, earlier);
+        rows = rows::complete(rows, &cells, earlier)?;
     }
     let mut made = Made {
         sections: groups::sections(&suite, &cells, &rows),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::Error;
 use crate::table::Table;
 
 use super::cell::Cell;
@@ -154,61 +155,75 @@ fn row(cell: &Cell<'_>, run: &Measures, solo: &Measures, oracle: &Measures) -> R
     }
 }
 
-/// The rows, and those of an earlier series (as [`table`] writes it) of cells that the engine has not run now.
-pub(super) fn complete(rows: Vec<Row>, cells: &[Cell<'_>], earlier: &str) -> Vec<Row> {
+/// The rows, and those of an earlier series (as [`table`] writes it) of cells that the engine has not run now. Cells that
+/// the plan no longer has are left out.
+///
+/// # Errors
+/// If the series is not of this form.
+pub(super) fn complete(
+    rows: Vec<Row>,
+    cells: &[Cell<'_>],
+    earlier: &str,
+) -> Result<Vec<Row>, Error> {
     let mut lines = earlier.lines().filter(|line| !line.starts_with('#'));
-    let heads: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
-    let names = super::PARAMETERS.iter().map(|parameter| parameter.name);
-    let names: Vec<&str> = names.filter(|name| *name != ENGINE).collect();
+    let heads = heads();
+    if lines.next() != Some(&heads.join(",")) {
+        return Err(Error::input(
+            "the raw series of the page has other columns\n  help: make the whole page anew, without --only",
+        ));
+    }
+    let is_of_cell = |name: &&str| ![ENGINE, SEED].contains(name);
+    let names = || super::PARAMETERS.iter().map(|parameter| parameter.name);
     let of_cell = |cell: &Cell<'_>| -> Vec<String> {
-        let values = names.iter().map(|name| cell.run.get(name).to_owned());
-        values.collect()
+        let names = names().filter(is_of_cell);
+        names.map(|name| cell.run.get(name).to_owned()).collect()
     };
     let places: BTreeMap<Vec<String>, usize> = cells.iter().map(of_cell).zip(0..).collect();
     let made: BTreeSet<(&str, usize)> = rows.iter().map(|row| (row.engine, row.cell)).collect();
-    let old = lines.filter_map(|line| {
-        let values: Vec<&str> = line.split(',').collect();
-        let of = |name: &str| {
-            let at = heads.iter().position(|head| *head == name)?;
-            values.get(at).copied()
+    let mut all = rows.clone();
+    for line in lines {
+        let values: BTreeMap<&str, &str> = heads.iter().copied().zip(line.split(',')).collect();
+        let wrong = || Error::input(format!("the raw series of the page has the row {line}"));
+        let of = |name: &str| values.get(name).copied().ok_or_else(wrong);
+        let place = names()
+            .filter(is_of_cell)
+            .map(|name| Ok(of(name)?.to_owned()));
+        let Some(&cell) = places.get(&place.collect::<Result<Vec<String>, Error>>()?) else {
+            continue;
         };
-        let place: Option<Vec<String>> = names
-            .iter()
-            .map(|name| of(name).map(str::to_owned))
-            .collect();
+        let engine = of(ENGINE)?;
+        let engine = ENGINES.into_iter().find(|one| *one == engine);
         let mut row = Row {
-            cell: *places.get(&place?)?,
-            engine: ENGINES
-                .into_iter()
-                .find(|engine| of(ENGINE) == Some(engine))?,
-            seed: of(SEED)?.parse().ok()?,
+            cell,
+            engine: engine.ok_or_else(wrong)?,
+            seed: of(SEED)?.parse().map_err(|_| wrong())?,
             ..Row::default()
         };
         for (name, _, field) in NUMBERS {
-            *field(&mut row) = of(name).and_then(|number| number.parse().ok());
+            let number = of(name)?;
+            if !number.is_empty() {
+                *field(&mut row) = Some(number.parse().map_err(|_| wrong())?);
+            }
         }
-        Some(row)
-    });
-    let mut all: Vec<Row> = old
-        .filter(|row| !made.contains(&(row.engine, row.cell)))
-        .collect();
-    all.extend(rows.iter().cloned());
-    all.sort_by_key(|row| {
-        (
-            ENGINES.iter().position(|engine| *engine == row.engine),
-            row.cell,
-            row.seed,
-        )
-    });
-    all
+        if !made.contains(&(row.engine, row.cell)) {
+            all.push(row);
+        }
+    }
+    let engine = |row: &Row| ENGINES.iter().position(|engine| *engine == row.engine);
+    all.sort_by_key(|row| (engine(row), row.cell, row.seed));
+    Ok(all)
+}
+
+/// The columns of [`table`].
+fn heads() -> Vec<&'static str> {
+    let parameters = super::PARAMETERS.iter().map(|parameter| parameter.name);
+    let numbers = NUMBERS.iter().map(|(name, ..)| *name);
+    parameters.chain([SEED]).chain(numbers).collect()
 }
 
 /// All rows.
 pub(super) fn table(cells: &[Cell<'_>], rows: &[Row]) -> Table {
-    let names: Vec<&str> = NUMBERS.iter().map(|(name, ..)| *name).collect();
-    let parameters = super::PARAMETERS.iter().map(|parameter| parameter.name);
-    let heads: Vec<&str> = parameters.chain([SEED]).chain(names).collect();
-    let mut table = Table::new(&heads.join(" | "));
+    let mut table = Table::new(&heads().join(" | "));
     for row in rows {
         let run = &cells[row.cell].run;
         let parameters = super::PARAMETERS
@@ -268,7 +283,7 @@ mod tests {
 
         let now = vec![of("fairwind", "sim", 0.95)];
         assert_eq!(
-            complete(now, &cells, &series),
+            complete(now, &cells, &series).unwrap(),
             [
                 of("fairwind", "sim", 0.95),
                 of("nice", "sim", 0.8),
@@ -277,7 +292,12 @@ mod tests {
         );
         // What the plan no longer has is left out.
         let gone = series.replace(",cubic,", ",quic,");
-        assert_eq!(complete(Vec::new(), &cells, &gone), []);
+        assert_eq!(complete(Vec::new(), &cells, &gone).unwrap(), []);
+        // What is no such series loses nothing.
+        for damaged in ["", "a,b\n1,2", &series.replace(",1,0.8", ",one,0.8")] {
+            let error = complete(Vec::new(), &cells, damaged).unwrap_err();
+            assert!(error.to_string().contains("raw series"), "{error}");
+        }
     }
 
     #[test]
