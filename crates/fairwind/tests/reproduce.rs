@@ -94,6 +94,22 @@ fn what_cannot_be_made_is_refused_with_what_can() {
 }
 
 #[test]
+fn a_page_is_not_completed_by_no_runs() {
+    let folder = TempDir::new().unwrap();
+    let page = folder.path().join("page.md");
+    fs::write(&page, "as it was").unwrap();
+    fs::create_dir(folder.path().join("data")).unwrap();
+    fs::write(folder.path().join("data/page-sim.csv"), "control\n").unwrap();
+    let only = ["--only", "control=bbr", "--kept", "--page"];
+    let arguments = [&["background"][..], &only, &[page.to_str().unwrap()]].concat();
+    let output = reproduce(folder.path(), &arguments);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("none of the runs is kept"), "{said}");
+    assert_eq!(fs::read_to_string(&page).unwrap(), "as it was");
+}
+
+#[test]
 fn what_is_not_kept_is_no_result() {
     let folder = TempDir::new().unwrap();
     let output = reproduce(folder.path(), &["drsftp:figure-4", "--kept"]);

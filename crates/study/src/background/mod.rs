@@ -66,6 +66,11 @@ fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let mut rows = rows::rows(&cells, &simulated, "sim");
     rows.extend(rows::rows(&cells, &in_lab, "lab"));
     if let Some(earlier) = &task.earlier {
+        if rows.is_empty() {
+            return Err(Error::work(
+                "none of the runs is kept by this program, and the page would be as before\n  help: leave out --kept",
+            ));
+        }
         rows = rows::complete(rows, &cells, earlier)?;
     }
     let mut made = Made {

@@ -3,9 +3,10 @@
  * The kernel side of the tracer: finds matching connections, keeps state for them in their sockets,
  * and writes their instruments to a ring buffer on every ACK or whenever the reader asks.
  *
- * Connections are never modified. On an ACK the stack holds the socket's lock; a sample that the reader requests
- * takes each value as it is at that moment, without the lock unless the kernel lists its table of connections. Only tracepoints and
- * iterators are used, as they do not patch the code of the running kernel.
+ * Connections are never modified. On an ACK the stack holds the socket's lock; a sample that the
+ * reader requests takes each value as it is at that moment, without the lock unless the kernel
+ * lists its table of connections. Only tracepoints and iterators are used, as they do not patch the
+ * code of the running kernel.
  */
 #include "account.h"
 #include "filter.h"
