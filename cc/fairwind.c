@@ -45,7 +45,8 @@
  *			is free is the rate at which the first window's packets came out of the link.
  *	CRUISE		Growth by the square root of the window a round, and by no more than the queue
  *			tolerated. After some rounds without a queue, faster and faster.
- *	CHECK		The queue has been cut; did it go?
+ *	CHECK		The queue has been cut, by more if the sender has a part of the link only, so
+ *			that shares become equal; did it go?
  *	YIELD		Somebody else is there. Two empty looks end it, or one if looks are rare.
  *	BURST		A burst is on its way.
  *	TRAIN		A train is on its way. Behind fair queueing this is a burst too: two that come
@@ -83,6 +84,10 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define SAMPLES 4U
 /* A cut goes below what the link carries by this share: it empties the queue in a round. */
 #define UNDERSHOOT 64U
+/* A sender with this share of the link, 1/256, or more has nobody of its kind to leave something to. */
+#define SHARE_WHOLE 248U
+/* What it leaves of a smaller share: that share, times what is missing to the whole, by this. */
+#define SHARE_LEFT 3U
 /* The ramp ends this share below what was free. */
 #define RAMP_GAP 16U
 /* The way up from a yield begins no lower than this share of what it last had to itself. */
@@ -128,7 +133,7 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 /* Time between trains behind fair queueing, us, and how many packets the link sends meanwhile at least. */
 #define FAIR_GAP_US 500000U
 #define FAIR_GAP_PACKETS 1024U
-/* Fast trains in a row after which nobody takes turns any more, and slow ones after which the link is slower. */
+/* Fast or late trains in a row after which nobody takes turns, and slow ones after which the link is slower. */
 #define TRAINS_FAST 2
 #define TRAINS_SLOW 6
 /* Packets that take so long on the link together count as one where senders are to come to equal shares. */
@@ -219,7 +224,7 @@ struct fairwind {
 	u8 is_congested : 1; /* losses come with queues */
 	u8 is_fair : 1; /* yields to others behind fair queueing */
 	u8 was_fair : 1; /* has done so before */
-	u8 fast : 2; /* trains behind fair queueing that came back fast, in a row */
+	u8 fast : 2; /* trains behind fair queueing that came back fast or late, in a row */
 	u8 is_slow : 1; /* the latest burst came back slow */
 	u8 suspects : 2; /* cuts in vain in a row that left the same queue */
 	u8 burst_wait : 4; /* the next is due in BURST_GAP_US times two to the power of this */
@@ -434,6 +439,18 @@ static void grow(struct sock *sk, u32 us)
 }
 
 /*
+ * What a sender leaves of its window to others of its kind: a part of it that grows with its share of the link.
+ * As all of them see the same queues, shares become equal. The first window has shown the time of a
+ * packet; where it has not, nothing is left.
+ */
+static inline u32 left_to_others(const struct fairwind *ca, u32 window)
+{
+	u32 share = min(scale(window, ca->packet_quarter_us, 4 * ca->base_us), SHARE_WHOLE);
+
+	return scale(window, share * (SHARE_WHOLE - share), 65536 * SHARE_LEFT);
+}
+
+/*
  * A queue is seen: the window of a round trip ago, which is what filled the link, is scaled to what
  * the link carries of it.
  */
@@ -476,7 +493,11 @@ static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 		doubt_free(sk, ca->free);
 		set_window(sk, ca->free / 2);
 	} else {
-		set_window(sk, carried - carried / UNDERSHOOT);
+		u32 below = carried / UNDERSHOOT;
+
+		if (ca->mode == CRUISE)
+			below = max(below, left_to_others(ca, carried));
+		set_window(sk, carried - below);
 	}
 	ca->mode = CHECK;
 	begin_round(ca, now_us);
@@ -968,7 +989,8 @@ static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 
 	is_fast = us < best_us + best_us / 3;
 	/* It has waited in a queue with others. */
 	is_late = first_us > us + us / 4;
-	if (is_fast && !is_late && ++ca->fast < TRAINS_FAST) {
+	/* Trains of the kind may have met. */
+	if ((is_fast || is_late) && ++ca->fast < TRAINS_FAST) {
 		ca->due_us = now_us + 4 * ca->base_us;
 		return;
 	}

@@ -23,6 +23,8 @@ pub(super) struct Cell<'a> {
     pub trip: &'a Trip,
     /// What is uneven about the path.
     pub noise: &'a Noise,
+    /// Time in which the background is to reclaim the link, seconds.
+    pub reclaim_s: f64,
     /// Whether the lab runs it, too.
     pub in_both: bool,
 }
@@ -48,16 +50,18 @@ impl<'a> Cell<'a> {
         let whole = |name| -> Result<u64, Error> {
             Ok(text(name)?.parse().expect("the plan has checked it"))
         };
+        let (mbps, rtt_ms) = (whole("bandwidth")?, whole("rtt")?);
         Ok(Cell {
             control: text("control")?.to_owned(),
-            mbps: whole("bandwidth")?,
-            rtt_ms: whole("rtt")?,
+            mbps,
+            rtt_ms,
             queue: suite.queue(text("queue")?)?,
             foreground: suite.foreground(text("foreground")?)?,
             background: whole("background")? as u32,
             loss: text("loss")?.to_owned(),
             trip: suite.trip(text("trip")?)?,
             noise: suite.noise(text("noise")?)?,
+            reclaim_s: suite.reclaim_s(mbps, rtt_ms as f64 / 1e3)?,
             in_both: text("engine")? == "both",
             run: run.clone(),
         })

@@ -85,6 +85,8 @@ enum What {
     Least,
     /// The greatest, with the cell.
     Greatest,
+    /// Cells that reclaim the link in the time that their plan gives them.
+    Reclaimed,
 }
 
 const fn column(head: &'static str, what: What, digits: usize, number: Number) -> Column {
@@ -174,6 +176,7 @@ const TIMES: &[Column] = &[
     column(">reclaims, s: median", What::Median, 2, |row| row.reclaim_s),
     column(">95th percentile", What::High, 2, |row| row.reclaim_s),
     column("worst", What::Greatest, 2, |row| row.reclaim_s),
+    column(">cells in time", What::Reclaimed, 0, |row| row.reclaim_s),
 ];
 
 const ENGINES: &[Column] = &[
@@ -225,7 +228,17 @@ fn value(column: &Column, means: &[Mean<'_>], least_spare: f64) -> String {
         found.map(|(value, cell)| format!("{} {cell}", text(*value)))
     };
     let by_value = |one: &&(f64, String), other: &&(f64, String)| one.0.total_cmp(&other.0);
+    let in_time = || {
+        let means = means
+            .iter()
+            .filter_map(|mean| Some((mean.of(column.number)?, mean.cell)));
+        let (met, all) = means.fold((0, 0), |(met, all), (value, cell)| {
+            (met + u32::from(value <= cell.reclaim_s), all + 1)
+        });
+        (all > 0).then(|| format!("{met} of {all}"))
+    };
     let said = match column.what {
+        What::Reclaimed => in_time(),
         What::Median => median(numbers()).map(text),
         What::Low => quantile(numbers(), 0.05).map(text),
         What::High => quantile(numbers(), 0.95).map(text),

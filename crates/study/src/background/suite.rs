@@ -22,6 +22,8 @@ pub(super) struct Suite {
     pub least_spare: f64,
     /// The phases of a run, for links from a bandwidth on; the last that applies does.
     pub phases: Vec<Phases>,
+    /// How soon a background is to reclaim the link, for links from a bandwidth on; the last that applies does.
+    pub reclaim: Vec<Reclaim>,
     /// The queues.
     pub queue: Vec<Queue>,
     /// The foregrounds.
@@ -57,6 +59,16 @@ pub(super) struct Phases {
     pub tail: Span,
     /// Time between two samples.
     pub sample: Span,
+}
+
+/// How soon a background is to reclaim the link.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Reclaim {
+    /// Least bandwidth of these links, Mbit/s.
+    pub from_mbps: u64,
+    /// From the foreground's leaving on.
+    pub within: Span,
 }
 
 /// A queue of the bottleneck.
@@ -264,6 +276,17 @@ impl Suite {
             Some(Sends::Control { control, .. }) => control,
             _ => &cell.control,
         }
+    }
+
+    /// Time in which a background is to reclaim a link of this bandwidth and round-trip time, seconds.
+    ///
+    /// # Errors
+    /// If there is none for this bandwidth.
+    pub(super) fn reclaim_s(&self, mbps: u64, rtt: f64) -> Result<f64, Error> {
+        let apply = self.reclaim.iter().rfind(|aim| aim.from_mbps <= mbps);
+        apply
+            .map(|aim| aim.within.length(rtt))
+            .ok_or_else(|| Error::input(format!("[data] has no reclaim for {mbps} Mbit/s")))
     }
 
     /// The phases of links of this bandwidth.

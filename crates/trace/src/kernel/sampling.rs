@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,9 @@ use fairwind_kernel::enter_network;
 use libbpf_rs::{Iter, Link};
 
 use super::TraceError;
+
+/// Names of network namespaces, as `ip netns` gives them.
+const NAMED: &str = "/run/netns";
 
 /// The network namespace of the calling thread.
 const HERE: &str = "/proc/thread-self/ns/net";
@@ -140,32 +143,44 @@ impl Namespaces {
     }
 }
 
-/// Opens a namespace by this path, or another if it is no longer there; `None` if no process is in it.
+/// Opens a namespace by this path, or another if it is no longer there; `None` if nothing has it.
 fn open(namespace: u32, path: &mut PathBuf) -> Option<File> {
     let open = |path: &Path| {
         let file = File::open(path).ok()?;
-        let inode = file.metadata().ok()?.ino();
-        (inode == u64::from(namespace)).then_some(file)
+        (inode(path) == Some(namespace)).then_some(file)
     };
     open(path).or_else(|| {
-        *path = find(namespace).ok()??;
+        *path = find(namespace)?;
         open(path)
     })
 }
 
-/// A path to the namespace, by a thread that is in it.
-fn find(namespace: u32) -> io::Result<Option<PathBuf>> {
-    let threads = |process: PathBuf| fs::read_dir(process.join("task")).into_iter().flatten();
-    let found = fs::read_dir("/proc")?
-        .flatten()
-        .flat_map(|process| threads(process.path()).flatten())
-        .map(|thread| thread.path().join("ns/net"))
-        .find(|path| inode(path) == Some(namespace));
-    Ok(found)
+/// A path to the namespace: by a file that this process has open, as one that makes namespaces may have no thread in
+/// them; by a thread that is in it; by a name; or by a file of another process.
+fn find(namespace: u32) -> Option<PathBuf> {
+    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
+    let entries = |folder: PathBuf| entries(folder).map(|entry| entry.path());
+    let processes = || entries(PathBuf::from("/proc"));
+    let threads = |process: PathBuf| entries(process.join("task"));
+    let is_it = |path: &PathBuf| inode(path) == Some(namespace);
+    entries(PathBuf::from("/proc/self/fd"))
+        .chain(
+            processes()
+                .flat_map(threads)
+                .map(|thread| thread.join("ns/net")),
+        )
+        .chain(entries(PathBuf::from(NAMED)))
+        .chain(processes().flat_map(|process| entries(process.join("fd"))))
+        .find(is_it)
 }
 
+/// The inode of a network namespace; `None` if the path leads to none.
 fn inode(path: &Path) -> Option<u32> {
-    u32::try_from(fs::metadata(path).ok()?.ino()).ok()
+    let of = |path: &Path| fs::metadata(path).ok();
+    let there = of(path)?;
+    // All namespaces are in one file system of the kernel's own.
+    (there.dev() == of(Path::new(HERE))?.dev()).then_some(())?;
+    u32::try_from(there.ino()).ok()
 }
 
 #[cfg(test)]
@@ -211,5 +226,32 @@ mod tests {
         drop(end);
         inhabitant.join().unwrap();
         assert!(visit().is_empty());
+    }
+
+    #[test]
+    fn a_namespace_that_only_a_file_holds_is_visited() {
+        if !fairwind_testing::permitted(check_requirements()) {
+            return;
+        }
+        let make = || {
+            unshare(NamespaceType::Network).unwrap();
+            (File::open(HERE).unwrap(), inode(Path::new(HERE)).unwrap())
+        };
+        let (held, there) = thread::spawn(make).join().unwrap();
+        let namespaces = Namespaces::default();
+        let visits = || {
+            let mut visits = 0;
+            let call = || {
+                visits += 1;
+                Ok(())
+            };
+            namespaces.each_other(call).unwrap();
+            visits
+        };
+        namespaces.note(there);
+
+        assert_eq!(visits(), 1);
+        drop(held);
+        assert_eq!(visits(), 0);
     }
 }
