@@ -86,8 +86,10 @@ impl Sampling {
     }
 
     fn run(&self, iterator: &Link) -> Result<(), TraceError> {
-        run(iterator)?;
-        self.namespaces.each_other(|| run(iterator))
+        match self.listing {
+            Listing::Storage => run(iterator),
+            Listing::Table => self.namespaces.each(|| run(iterator)),
+        }
     }
 }
 
@@ -109,11 +111,8 @@ impl Namespaces {
         self.0.borrow_mut().entry(namespace).or_default();
     }
 
-    /// Calls it in each of them but the thread's own, where the thread is again afterwards.
-    fn each_other(
-        &self,
-        mut call: impl FnMut() -> Result<(), TraceError>,
-    ) -> Result<(), TraceError> {
+    /// Calls it in each of them. Afterwards the thread is in its own again.
+    fn each(&self, mut call: impl FnMut() -> Result<(), TraceError>) -> Result<(), TraceError> {
         let mut namespaces = self.0.borrow_mut();
         if namespaces.is_empty() {
             return Ok(());
@@ -122,6 +121,9 @@ impl Namespaces {
         let here = inode(Path::new(HERE));
         let mut result = Ok(());
         let mut has_left = false;
+        if here.is_some_and(|here| namespaces.contains_key(&here)) {
+            result = call();
+        }
         namespaces.retain(|&namespace, path| {
             if result.is_err() || here == Some(namespace) {
                 return true;
@@ -194,7 +196,7 @@ mod tests {
     use crate::kernel::check_requirements;
 
     #[test]
-    fn other_namespaces_are_visited_and_left_while_a_thread_is_in_them() {
+    fn namespaces_are_visited_and_left_while_a_thread_is_in_them() {
         if !fairwind_testing::permitted(check_requirements()) {
             return;
         }
@@ -217,15 +219,15 @@ mod tests {
                 visited.push(own());
                 Ok(())
             };
-            namespaces.each_other(call).unwrap();
+            namespaces.each(call).unwrap();
             visited
         };
 
-        assert_eq!(visit(), [there]);
+        assert_eq!(visit(), [here, there]);
         assert_eq!(own(), here);
         drop(end);
         inhabitant.join().unwrap();
-        assert!(visit().is_empty());
+        assert_eq!(visit(), [here]);
     }
 
     #[test]
@@ -245,7 +247,7 @@ mod tests {
                 visits += 1;
                 Ok(())
             };
-            namespaces.each_other(call).unwrap();
+            namespaces.each(call).unwrap();
             visits
         };
         namespaces.note(there);
