@@ -2,7 +2,7 @@
 //!
 //! Needs root. The bounds also hold on a busy machine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use fairwind_testing::{eventually, with_stalls};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -164,6 +166,48 @@ fn a_host_between_links_forwards_in_both_engines() {
             "{engine}: {second}"
         );
         assert!(first >= second + 518_000.0, "{engine}: {first}");
+    }
+}
+
+#[test]
+fn connections_of_every_host_are_sampled_to_the_end() {
+    let link = |host| {
+        format!(
+            "[[link]]\nbetween = [\"{host}\", \"r\"]\nbandwidth = \"20Mbit/s\"\ndelay = \"5ms\"\n"
+        )
+    };
+    let links = ["a", "b", "c", "d"].map(link).concat();
+    let of = |host: &str, start| {
+        let more = format!("congestion_control = \"reno\"\nstart = \"{start}\"");
+        flow(host, &more).replace("from = \"a\"", &format!("from = \"{host}\""))
+    };
+    let flows = of("a", "0s") + &of("c", "500ms") + &of("d", "1s");
+    let head = "duration = \"3s\"\n[record]\ninterval = \"20ms\"\n";
+    let Some(bench) = Bench::new(&format!("{head}{links}{flows}")) else {
+        return;
+    };
+    let (_, stalls) = with_stalls(|| bench.result(&[]));
+    let file = fs::File::open(bench.path("x.result/flows.parquet")).unwrap();
+    let rows = SerializedFileReader::new(file).unwrap();
+    let mut late = BTreeMap::<String, u32>::new();
+    for row in rows.get_row_iter(None).unwrap() {
+        let row = row.unwrap();
+        let field = |name: &str| {
+            let mut fields = row.get_column_iter();
+            fields.find(|(field, _)| *field == name).unwrap().1.clone()
+        };
+        let (Field::Double(time_s), Field::Str(flow)) = (field("time_s"), field("flow")) else {
+            panic!("{row}");
+        };
+        if time_s >= 2.0 {
+            *late.entry(flow).or_default() += 1;
+        }
+    }
+    // One in 20 ms of the last second, unless the machine did other things.
+    let least = (40.0 * (1.0 - stalls.as_secs_f64())).max(1.0) as u32;
+    for flow in ["a", "c", "d"] {
+        let samples = late.get(flow).copied().unwrap_or_default();
+        assert!(samples >= least, "{flow}: {late:?}");
     }
 }
 

@@ -89,3 +89,22 @@ impl AsFd for Namespace {
 fn on_thread<R: Send>(work: impl FnOnce() -> Result<R, LabError> + Send) -> Result<R, LabError> {
     thread::scope(|scope| joined(scope.spawn(work).join()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Size of the namespace's own table of connections; negative if it shares the machine's.
+    const OWN: &str = "/proc/sys/net/ipv4/tcp_ehash_entries";
+
+    #[test]
+    fn namespaces_have_small_tables_of_their_own() {
+        if !fairwind_testing::permitted(crate::privilege::check()) || fs::metadata(TABLES).is_err()
+        {
+            return;
+        }
+        let namespace = Namespace::create().unwrap();
+        let read = || fs::read_to_string(OWN).during("reading the size of the table");
+        assert_eq!(namespace.within(read).unwrap().trim(), TABLE);
+    }
+}

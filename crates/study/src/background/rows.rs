@@ -338,6 +338,7 @@ mod tests {
             loss: "0%".to_owned(),
             trip: &trip,
             noise: &noise,
+            reclaim_s: 1.0,
             in_both: false,
         };
         let run = Measures {
