@@ -234,6 +234,17 @@ fn named<'a, T>(
     })
 }
 
+/// What applies to links of this bandwidth: the last of those that are for links from a bandwidth on.
+fn of_bandwidth<'a, T>(
+    what: &str,
+    all: &'a [T],
+    from_mbps: impl Fn(&T) -> u64,
+    mbps: u64,
+) -> Result<&'a T, Error> {
+    let applies = all.iter().rfind(|item| from_mbps(item) <= mbps);
+    applies.ok_or_else(|| Error::input(format!("[data] has no {what} for {mbps} Mbit/s")))
+}
+
 impl Suite {
     /// The queue of this name.
     pub(super) fn queue(&self, name: &str) -> Result<&Queue, Error> {
@@ -283,15 +294,12 @@ impl Suite {
     /// # Errors
     /// If there is none for this bandwidth.
     pub(super) fn reclaim_s(&self, mbps: u64, rtt: f64) -> Result<f64, Error> {
-        let apply = self.reclaim.iter().rfind(|aim| aim.from_mbps <= mbps);
-        apply
-            .map(|aim| aim.within.length(rtt))
-            .ok_or_else(|| Error::input(format!("[data] has no reclaim for {mbps} Mbit/s")))
+        let aim = of_bandwidth("reclaim", &self.reclaim, |aim| aim.from_mbps, mbps)?;
+        Ok(aim.within.length(rtt))
     }
 
     /// The phases of links of this bandwidth.
     pub(super) fn phases(&self, mbps: u64) -> Result<&Phases, Error> {
-        let apply = self.phases.iter().rfind(|phases| phases.from_mbps <= mbps);
-        apply.ok_or_else(|| Error::input(format!("[data] has no phases for {mbps} Mbit/s")))
+        of_bandwidth("phases", &self.phases, |phases| phases.from_mbps, mbps)
     }
 }

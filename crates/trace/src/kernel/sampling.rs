@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -118,17 +118,21 @@ impl Namespaces {
             return Ok(());
         }
         let home = File::open(HERE).map_err(TraceError::Namespace)?;
-        let here = inode(Path::new(HERE));
+        let here = Identity::of(&home.metadata().map_err(TraceError::Namespace)?);
         let mut result = Ok(());
         let mut has_left = false;
-        if here.is_some_and(|here| namespaces.contains_key(&here)) {
+        if namespaces
+            .keys()
+            .any(|&namespace| here.beside(namespace) == here)
+        {
             result = call();
         }
         namespaces.retain(|&namespace, path| {
-            if result.is_err() || here == Some(namespace) {
+            let identity = here.beside(namespace);
+            if result.is_err() || identity == here {
                 return true;
             }
-            let Some(there) = open(namespace, path) else {
+            let Some(there) = identity.open(path) else {
                 return false;
             };
             // One that has vanished, or may not be entered, has no samples.
@@ -145,44 +149,62 @@ impl Namespaces {
     }
 }
 
-/// Opens a namespace by this path, or another if it is no longer there; `None` if nothing has it.
-fn open(namespace: u32, path: &mut PathBuf) -> Option<File> {
-    let open = |path: &Path| {
-        let file = File::open(path).ok()?;
-        (inode(path) == Some(namespace)).then_some(file)
-    };
-    open(path).or_else(|| {
-        *path = find(namespace)?;
-        open(path)
-    })
+/// What a namespace's file is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
 }
 
-/// A path to the namespace: by a file that this process has open, as one that makes namespaces may have no thread in
-/// them; by a thread that is in it; by a name; or by a file of another process.
-fn find(namespace: u32) -> Option<PathBuf> {
-    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
-    let entries = |folder: PathBuf| entries(folder).map(|entry| entry.path());
-    let processes = || entries(PathBuf::from("/proc"));
-    let threads = |process: PathBuf| entries(process.join("task"));
-    let is_it = |path: &PathBuf| inode(path) == Some(namespace);
-    entries(PathBuf::from("/proc/self/fd"))
-        .chain(
-            processes()
-                .flat_map(threads)
-                .map(|thread| thread.join("ns/net")),
-        )
-        .chain(entries(PathBuf::from(NAMED)))
-        .chain(processes().flat_map(|process| entries(process.join("fd"))))
-        .find(is_it)
-}
+impl Identity {
+    fn of(file: &Metadata) -> Identity {
+        Identity {
+            device: file.dev(),
+            inode: file.ino(),
+        }
+    }
 
-/// The inode of a network namespace; `None` if the path leads to none.
-fn inode(path: &Path) -> Option<u32> {
-    let of = |path: &Path| fs::metadata(path).ok();
-    let there = of(path)?;
-    // All namespaces are in one file system of the kernel's own.
-    (there.dev() == of(Path::new(HERE))?.dev()).then_some(())?;
-    u32::try_from(there.ino()).ok()
+    /// That of the namespace with this inode: all are in one file system of the kernel's own.
+    fn beside(self, inode: u32) -> Identity {
+        Identity {
+            inode: inode.into(),
+            ..self
+        }
+    }
+
+    fn is_at(self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|file| Identity::of(&file) == self)
+    }
+
+    /// Opens the namespace by this path, or another if it is no longer there; `None` if nothing has it.
+    fn open(self, path: &mut PathBuf) -> Option<File> {
+        let open = |path: &Path| {
+            // Before it is opened: another file may have taken its place, and opening that may have effects.
+            let file = self.is_at(path).then(|| File::open(path).ok())??;
+            (Identity::of(&file.metadata().ok()?) == self).then_some(file)
+        };
+        open(path).or_else(|| {
+            *path = self.find()?;
+            open(path)
+        })
+    }
+
+    /// A path to the namespace: by a file that this process has open, as one that makes namespaces may have no thread
+    /// in them; by a thread that is in it; by a name; or by a file of another process.
+    fn find(self) -> Option<PathBuf> {
+        let entries = |folder: PathBuf| {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path())
+        };
+        let processes = || entries(PathBuf::from("/proc"));
+        let threads = processes().flat_map(|process| entries(process.join("task")));
+        let files = processes().flat_map(|process| entries(process.join("fd")));
+        entries(PathBuf::from("/proc/self/fd"))
+            .chain(threads.map(|thread| thread.join("ns/net")))
+            .chain(entries(PathBuf::from(NAMED)))
+            .chain(files)
+            .find(|path| self.is_at(path))
+    }
 }
 
 #[cfg(test)]
@@ -195,12 +217,16 @@ mod tests {
     use super::*;
     use crate::kernel::check_requirements;
 
+    fn inode(namespace: &File) -> u32 {
+        namespace.metadata().unwrap().ino() as u32
+    }
+
     #[test]
     fn namespaces_are_visited_and_left_while_a_thread_is_in_them() {
         if !fairwind_testing::permitted(check_requirements()) {
             return;
         }
-        let own = || inode(Path::new(HERE)).unwrap();
+        let own = || inode(&File::open(HERE).unwrap());
         let (tell, told) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         let inhabitant = thread::spawn(move || {
@@ -237,9 +263,9 @@ mod tests {
         }
         let make = || {
             unshare(NamespaceType::Network).unwrap();
-            (File::open(HERE).unwrap(), inode(Path::new(HERE)).unwrap())
+            File::open(HERE).unwrap()
         };
-        let (held, there) = thread::spawn(make).join().unwrap();
+        let held = thread::spawn(make).join().unwrap();
         let namespaces = Namespaces::default();
         let visits = || {
             let mut visits = 0;
@@ -250,7 +276,7 @@ mod tests {
             namespaces.each(call).unwrap();
             visits
         };
-        namespaces.note(there);
+        namespaces.note(inode(&held));
 
         assert_eq!(visits(), 1);
         drop(held);
