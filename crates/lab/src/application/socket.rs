@@ -202,3 +202,24 @@ pub(super) fn close_silently(socket: OwnedFd) {
         let _ = set_socket_linger(&socket, Some(Duration::ZERO));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::sockopt::socket_send_buffer_size;
+
+    use super::*;
+
+    #[test]
+    fn a_send_buffer_has_the_size_asked_for() {
+        if !fairwind_testing::permitted(crate::privilege::check()) {
+            return;
+        }
+        let socket = stream().unwrap();
+        let options = SocketOptions {
+            send_buffer: Some(100_000),
+            ..SocketOptions::default()
+        };
+        set_up_sender(&socket, &options, true).unwrap();
+        assert_eq!(socket_send_buffer_size(&socket).unwrap(), 100_000);
+    }
+}
