@@ -18,12 +18,13 @@
  *			use; a train (below) raises it when the route has changed.
  *	queue		A look less the base delay, but no more than the packets came later to the
  *			receiver by its time stamps: the rest is on the way back. A small one counts
- *			when a second look shows it, a large one at once.
+ *			when a second look shows it, or several where there is noise; a large one at once.
  *	noise		How much looks go back and forth. A queue grows and goes over several looks;
  *			the path's noise has no memory.
  *	rise		What jitter delays dense packets more than sparse ones. Where several cuts leave
- *			the same queue, and each time it goes with the yield, the next cut's window is
- *			held. Others would fill the link more and more; what does not grow is jitter.
+ *			the same queue, or two where there is noise, and each time it goes with the
+ *			yield, the next cut's window is held. Others would fill the link more and more;
+ *			what does not grow is jitter.
  *	losses		They count if they come with a queue: if the share of packets lost is more than
  *			three times as large while there is a queue as while there is none. Then the
  *			queue at losses tells how large the buffer is. The path's own losses are ignored.
@@ -120,6 +121,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 /* Packets that are sent at once, and how many must come back one after the other to tell their time. */
 #define RUN_PACKETS 8U
 #define RUN_LEAST 4U
+/* The longest gap between their ACKs, if packets were lost. */
+#define RUN_LOST 65535U
 /* A run that has not come back so long after four round trips never will, us. */
 #define RUN_TIMEOUT_US 4000000U
 /* Time after a burst that showed nothing, us; it doubles so often. */
@@ -140,9 +143,16 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define QUANTUM_US 100U
 /* The way up from a yield does not end below `belief` of this share, 1/1792, of what it last had to itself: half. */
 #define RAMP_LEAST 1792U
-/* Cuts in vain that must leave the same queue before it may be jitter; looks in which it must not grow. */
+/* A small queue counts when so many looks in a row show it: usually, where noise is more than half of what is
+ * tolerated, and where it is more than three quarters. */
+#define LOOKS_QUIET 2
+#define LOOKS_NOISY 4
+#define LOOKS_NOISIEST 7
+/* Cuts in vain, after the first, that must leave the same queue before it may be jitter: usually, and where there is
+ * noise; looks in which it must not grow. */
 #define SUSPECTS 3
-#define HOLD_LOOKS 8
+#define SUSPECTS_NOISY 1
+#define HOLD_LOOKS 6
 /* The base of one-way delays rises by 16 us in this time, because clocks drift, us: 160 ppm. */
 #define DRIFT_US 100000U
 #define NONE (~0U)
@@ -210,9 +220,10 @@ struct fairwind {
 	u16 last_queue_us, prior_queue_us; /* of the look before, and the one before that */
 	u16 packet_quarter_us; /* time of a packet on the link, 1/4 us; 0: unknown */
 	u8 clean; /* looks without a queue in a row */
-	u8 patience; /* rounds */
+	u8 patience : 6; /* rounds */
+	u8 fast : 2; /* trains behind fair queueing that came back fast or late, in a row */
 	u8 samples : 3; /* of this look */
-	u8 flat : 3; /* trains in a row; behind fair queueing: those that show a slower link */
+	u8 flat : 4; /* trains in a row; behind fair queueing: those that show a slower link */
 	u8 train_packets;
 	u8 mode : 3;
 	u8 train_wait : 3; /* the next is due in TRAIN_GAP_US times two to the power of this */
@@ -220,11 +231,10 @@ struct fairwind {
 	u8 doubtful; /* see delay_sample */
 	u8 is_starting : 1; /* no queue has been seen, nor the ramp ended */
 	u8 has_forward : 1; /* forward_base is known */
-	u8 is_warned : 1; /* the look before showed a small queue */
+	u8 warned : 3; /* looks that showed a small queue, in a row */
 	u8 is_congested : 1; /* losses come with queues */
 	u8 is_fair : 1; /* yields to others behind fair queueing */
 	u8 was_fair : 1; /* has done so before */
-	u8 fast : 2; /* trains behind fair queueing that came back fast or late, in a row */
 	u8 is_slow : 1; /* the latest burst came back slow */
 	u8 suspects : 2; /* cuts in vain in a row that left the same queue */
 	u8 burst_wait : 4; /* the next is due in BURST_GAP_US times two to the power of this */
@@ -301,6 +311,15 @@ static inline u32 quantum(const struct fairwind *ca)
 	return min(max(QUANTUM_US / max(packet_us(ca), 1U), 1U), 16U);
 }
 
+/* The part of the queueing delay tolerated that is for the noise of the path. */
+static inline u32 noise_part_us(struct sock *sk)
+{
+	const struct fairwind *ca = inet_csk_ca(sk);
+
+	return min(3U * ca->noise_us,
+		   min(scale(ca->base_us, param(sk, noise), 1024), NOISE_MAX_US));
+}
+
 /*
  * The queueing delay tolerated: a constant, a packet on the link, some packets at the own rate, and
  * the noise of the path. The third makes small flows bear more than large ones, so that they come to
@@ -314,7 +333,7 @@ static inline u32 tolerated_us(struct sock *sk)
 	u32 us = min(param(sk, delay), share) + packet;
 
 	us += min(own_packet_us(ca) * quantum(ca), min(1000U, share));
-	us += min(3U * ca->noise_us, min(scale(ca->base_us, param(sk, noise), 1024), NOISE_MAX_US));
+	us += noise_part_us(sk);
 	if (ca->loss_queue_us && ca->is_congested)
 		us = min(us, max(ca->loss_queue_us / 4U, packet + 20));
 	/* The second packet of a pair waits for the first. The SYN has taken next to no time on the link. */
@@ -327,6 +346,30 @@ static inline u32 tolerated_us(struct sock *sk)
 static inline u32 large_us(const struct fairwind *ca, u32 tolerated)
 {
 	return ca->loss_queue_us && ca->is_congested ? tolerated : LARGE * tolerated;
+}
+
+/*
+ * Looks in a row that must show a small queue. Noise seldom lasts; less than a packet on the link may be of the
+ * sender's own kind.
+ */
+static inline u32 looks_needed(struct sock *sk, u32 tolerated)
+{
+	const struct fairwind *ca = inet_csk_ca(sk);
+	u32 noise = noise_part_us(sk);
+
+	if (2 * noise <= tolerated || ca->noise_us < packet_us(ca))
+		return LOOKS_QUIET;
+	return 4 * noise <= 3 * tolerated ? LOOKS_NOISY : LOOKS_NOISIEST;
+}
+
+/* Cuts in vain, after the first, before jitter is suspected. */
+static inline u32 suspects_needed(struct sock *sk, u32 tolerated)
+{
+	const struct fairwind *ca = inet_csk_ca(sk);
+
+	if (2 * noise_part_us(sk) <= tolerated || 2U * ca->noise_us < packet_us(ca))
+		return SUSPECTS;
+	return SUSPECTS_NOISY;
 }
 
 /* The path's own delay is another one. The link carries the same rates, which are other windows now. */
@@ -544,6 +587,7 @@ static void begin_run(struct sock *sk, enum mode mode)
 	ca->look_start_us = (u32)tcp_sk(sk)->tcp_mstamp;
 	ca->run_prior = NONE;
 	ca->run_packets = 0;
+	ca->run_gap_us = 0;
 	ca->is_sending = 1;
 	ca->train_packets = (u8)min(tcp_packets_in_flight(tcp_sk(sk)) + RUN_PACKETS, 255U);
 }
@@ -601,7 +645,7 @@ static bool is_holding(struct sock *sk, u32 queue_us, u32 tolerated)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
 
-	if (ca->suspects < SUSPECTS || ca->is_congested)
+	if (ca->suspects < suspects_needed(sk, tolerated) || ca->is_congested)
 		return false;
 	if (!ca->clean) {
 		ca->hold_first_us = queue_us;
@@ -715,16 +759,16 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 			put_off_train(ca, now_us);
 		ca->flat = 0; /* the base is right */
 	}
-	/* A small queue may be a burst of this look alone. */
-	is_queued = queue_us > (ca->is_warned ? tolerated : large_us(ca, tolerated));
-	ca->is_warned = queue_us > tolerated;
+	/* A small queue may be a burst of this look alone, or noise. */
+	ca->warned = queue_us > tolerated ? min(ca->warned + 1, LOOKS_NOISIEST) : 0;
+	is_queued = queue_us > large_us(ca, tolerated) || ca->warned >= looks_needed(sk, tolerated);
 	switch (ca->mode) {
 	case RAMP:
 		if (ca->window < ca->own / 4)
 			learn_noise(ca, queue_us);
 		if (is_queued)
 			cut(sk, queue_us, tolerated, now_us);
-		else if (is_used && !ca->is_warned)
+		else if (is_used && !ca->warned)
 			ramp(sk, us, now_us);
 		break;
 	case CRUISE:
@@ -739,7 +783,7 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 			ca->window_then = ca->window;
 			ca->round_start_us = now_us;
 		}
-		if (!is_used || ca->is_warned || is_losing(ca))
+		if (!is_used || ca->warned || is_losing(ca))
 			break;
 		ca->clean = min(ca->clean + 1, 255);
 		grow(sk, us);
@@ -854,6 +898,8 @@ static bool watch_run(struct sock *sk, const struct rate_sample *rs, u32 now_us)
 		ca->run_prior = NONE;
 		ca->run_packets = 0;
 	}
+	if (rs->losses > 0 && !before(rs->prior_delivered, ca->after))
+		ca->run_gap_us = RUN_LOST;
 	if (!rs->prior_mstamp || before(rs->prior_delivered, ca->after))
 		return now_us - ca->look_start_us > 4 * ca->base_us + RUN_TIMEOUT_US;
 	ca->is_sending = 0;
@@ -868,7 +914,8 @@ static bool watch_run(struct sock *sk, const struct rate_sample *rs, u32 now_us)
 		ca->run_packets = 0;
 		ca->run_us = now_us;
 		ca->run_end_us = now_us;
-		ca->run_gap_us = 0;
+		if (ca->run_gap_us != RUN_LOST)
+			ca->run_gap_us = 0;
 		ca->run_rtt_us = (u32)max(rs->rtt_us, 0LL);
 		ca->run_first = (u8)min(max(rs->acked_sacked, 1U), 127U);
 	}
@@ -876,10 +923,11 @@ static bool watch_run(struct sock *sk, const struct rate_sample *rs, u32 now_us)
 	       !before(rs->prior_delivered, ca->after + run_window(ca));
 }
 
-/* Time from one packet of the run to the next, us; 0: unknown, as where ACKs come in two lumps. */
+/* Time from one packet of the run to the next, us; 0: unknown, as where ACKs come in two lumps or packets are lost. */
 static inline u32 run_packet_us(const struct fairwind *ca)
 {
-	if (ca->run_packets < RUN_LEAST || ca->run_gap_us > (ca->run_end_us - ca->run_us) / 2)
+	if (ca->run_packets < RUN_LEAST || ca->run_gap_us == RUN_LOST ||
+	    ca->run_gap_us > (ca->run_end_us - ca->run_us) / 2)
 		return 0;
 	return max((ca->run_end_us - ca->run_us) / ca->run_packets, 1U);
 }
@@ -978,8 +1026,10 @@ static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 
 	ca->mode = YIELD;
 	put_off_fair_train(ca, now_us);
 	if (!us) {
-		/* On this path it cannot be told who takes turns. */
-		if (++ca->flat == TRAINS_SLOW)
+		/* On this path it cannot be told who takes turns. A buffer that does not hold them is no queue of
+		 * the sender's own. */
+		ca->flat += ca->run_gap_us == RUN_LOST ? TRAINS_SLOW / 2 : 1;
+		if (ca->flat >= TRAINS_SLOW)
 			leave_fair(sk, now_us);
 		return;
 	}
@@ -1046,6 +1096,8 @@ static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
 		return;
 	ca->free = (u32)min((u64)packets * PACKET * rtt_us / us, 1ULL << 26);
 	ca->packet_quarter_us = (u16)min(us * 4 / packets, 65000U);
+	/* What it shows is the link, or what its own kind leaves of it already. */
+	ca->best = ca->free;
 	/* Behind fair queueing the first of them has shown the link's own rate. */
 	each_us = us / packets;
 	first_us = tcp_min_rtt(tp) + max(ca->first_delivered, 1U) * each_us - each_us;
