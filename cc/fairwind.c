@@ -153,6 +153,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define SUSPECTS 3
 #define SUSPECTS_NOISY 1
 #define HOLD_LOOKS 6
+/* Below this share of what it last had to itself its packets are too sparse to wait for each other. */
+#define HOLD_DENSE 8
 /* The base of one-way delays rises by 16 us in this time, because clocks drift, us: 160 ppm. */
 #define DRIFT_US 100000U
 #define NONE (~0U)
@@ -639,7 +641,7 @@ static inline void suspect_jitter(struct fairwind *ca, u32 queue_us, u32 tolerat
 
 /*
  * Whether to keep the window though the queue stayed: it may be jitter. Others would fill the link more
- * and more; if it does not grow for HOLD_LOOKS, it counts as the path's own, and the hold is over.
+ * and more; if it does not grow for HOLD_LOOKS, the hold is over.
  */
 static bool is_holding(struct sock *sk, u32 queue_us, u32 tolerated)
 {
@@ -656,11 +658,26 @@ static bool is_holding(struct sock *sk, u32 queue_us, u32 tolerated)
 		return false;
 	}
 	ca->hold_least_us = min(ca->hold_least_us, queue_us);
-	if (++ca->clean > HOLD_LOOKS) {
-		ca->rise_us = short_us(min(ca->rise_us + ca->hold_least_us, ca->base_us / 2));
+	if (++ca->clean > HOLD_LOOKS)
 		ca->clean = 0;
-	}
 	return true;
+}
+
+/*
+ * The queue has not grown while the window was held. What sparse packets wait for is not their own density: the path
+ * may have become longer, which trains tell.
+ */
+static void end_hold(struct sock *sk, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	if (ca->window < ca->own / HOLD_DENSE) {
+		yield_to_others(sk, 1, now_us);
+		ca->due_us = now_us;
+		return;
+	}
+	ca->rise_us = short_us(min(ca->rise_us + ca->hold_least_us, ca->base_us / 2));
+	go_on(sk, now_us);
 }
 
 /* A look after a cut: is the queue gone? */
@@ -671,7 +688,7 @@ static void check(struct sock *sk, u32 queue_us, u32 tolerated, u32 us, u32 now_
 	if (queue_us > max(tolerated, ca->cut_queue_us / 2U)) {
 		if (is_holding(sk, queue_us, tolerated)) {
 			if (!ca->clean)
-				go_on(sk, now_us);
+				end_hold(sk, now_us);
 			return;
 		}
 		suspect_jitter(ca, queue_us, tolerated);
@@ -870,6 +887,8 @@ static void watch_train(struct sock *sk, const struct rate_sample *rs, u32 rtt_u
 			ca->flat = 0;
 			ca->train_wait = 0;
 			come_back(sk, now_us);
+			/* They had this rate. */
+			set_window(sk, max(ca->window, ca->own / 2));
 		}
 	} else {
 		u32 least_us = min(own_packet_us(ca), TRAIN_GAP_MAX_US / TRAIN_SHARE / 16) *

@@ -246,6 +246,26 @@ reverse = { bandwidth = "unlimited", queue = "unlimited" }
 }
 
 #[test]
+fn a_route_whose_longer_way_looks_like_a_queue_at_its_limit_is_followed() {
+    // The half of it that is on the way there is about what is tolerated at 10 Mbit/s: some looks seem empty, so that no
+    // train is due.
+    let folder = tempfile::tempdir().unwrap();
+    let delays = "time_s,delay_ms\n0,10.278\n8,7.278\n16,10.278\n";
+    std::fs::write(folder.path().join("delays.csv"), delays).unwrap();
+    let link = r#"
+bandwidth = "10Mbit/s"
+delay = { trace = "delays.csv" }
+queue = "17pkt"
+reverse = { bandwidth = "unlimited", queue = "unlimited" }
+"#;
+    for start_ms in [1, 11, 21, 31, 41, 51] {
+        let start = format!("start = \"{start_ms}ms\"");
+        let carried = over(34, link, &start, folder.path()).mbps(0, 26, 34);
+        assert!(carried > 7.0, "{start_ms} ms: {carried}");
+    }
+}
+
+#[test]
 fn a_link_that_becomes_slower_is_not_taken_for_fair_queueing() {
     let folder = tempfile::tempdir().unwrap();
     let steps = "time_s,bandwidth_mbps\n0,50\n6,20\n";
