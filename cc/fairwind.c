@@ -1115,8 +1115,6 @@ static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
 		return;
 	ca->free = (u32)min((u64)packets * PACKET * rtt_us / us, 1ULL << 26);
 	ca->packet_quarter_us = (u16)min(us * 4 / packets, 65000U);
-	/* What it shows is the link, or what its own kind leaves of it already. */
-	ca->best = ca->free;
 	/* Behind fair queueing the first of them has shown the link's own rate. */
 	each_us = us / packets;
 	first_us = tcp_min_rtt(tp) + max(ca->first_delivered, 1U) * each_us - each_us;
