@@ -121,8 +121,6 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 /* Packets that are sent at once, and how many must come back one after the other to tell their time. */
 #define RUN_PACKETS 8U
 #define RUN_LEAST 4U
-/* The longest gap between their ACKs, if packets were lost. */
-#define RUN_LOST 65535U
 /* A run that has not come back so long after four round trips never will, us. */
 #define RUN_TIMEOUT_US 4000000U
 /* Time after a burst that showed nothing, us; it doubles so often. */
@@ -238,6 +236,7 @@ struct fairwind {
 	u8 is_fair : 1; /* yields to others behind fair queueing */
 	u8 was_fair : 1; /* has done so before */
 	u8 is_slow : 1; /* the latest burst came back slow */
+	u8 is_torn : 1; /* packets of the run were lost */
 	u8 suspects : 2; /* cuts in vain in a row that left the same queue */
 	u8 burst_wait : 4; /* the next is due in BURST_GAP_US times two to the power of this */
 };
@@ -351,27 +350,22 @@ static inline u32 large_us(const struct fairwind *ca, u32 tolerated)
 }
 
 /*
- * Looks in a row that must show a small queue. Noise seldom lasts; less than a packet on the link may be of the
+ * Whether the noise is most of what is tolerated. Less than a packet on the link, or this part of one, may be of the
  * sender's own kind.
  */
-static inline u32 looks_needed(struct sock *sk, u32 tolerated)
+static inline bool is_noisy(struct sock *sk, u32 tolerated, u32 part)
 {
 	const struct fairwind *ca = inet_csk_ca(sk);
-	u32 noise = noise_part_us(sk);
 
-	if (2 * noise <= tolerated || ca->noise_us < packet_us(ca))
-		return LOOKS_QUIET;
-	return 4 * noise <= 3 * tolerated ? LOOKS_NOISY : LOOKS_NOISIEST;
+	return 2 * noise_part_us(sk) > tolerated && part * ca->noise_us >= packet_us(ca);
 }
 
-/* Cuts in vain, after the first, before jitter is suspected. */
-static inline u32 suspects_needed(struct sock *sk, u32 tolerated)
+/* Looks in a row that must show a small queue: noise seldom lasts. */
+static inline u32 looks_needed(struct sock *sk, u32 tolerated)
 {
-	const struct fairwind *ca = inet_csk_ca(sk);
-
-	if (2 * noise_part_us(sk) <= tolerated || 2U * ca->noise_us < packet_us(ca))
-		return SUSPECTS;
-	return SUSPECTS_NOISY;
+	if (!is_noisy(sk, tolerated, 1))
+		return LOOKS_QUIET;
+	return 4 * noise_part_us(sk) <= 3 * tolerated ? LOOKS_NOISY : LOOKS_NOISIEST;
 }
 
 /* The path's own delay is another one. The link carries the same rates, which are other windows now. */
@@ -589,7 +583,7 @@ static void begin_run(struct sock *sk, enum mode mode)
 	ca->look_start_us = (u32)tcp_sk(sk)->tcp_mstamp;
 	ca->run_prior = NONE;
 	ca->run_packets = 0;
-	ca->run_gap_us = 0;
+	ca->is_torn = 0;
 	ca->is_sending = 1;
 	ca->train_packets = (u8)min(tcp_packets_in_flight(tcp_sk(sk)) + RUN_PACKETS, 255U);
 }
@@ -646,8 +640,9 @@ static inline void suspect_jitter(struct fairwind *ca, u32 queue_us, u32 tolerat
 static bool is_holding(struct sock *sk, u32 queue_us, u32 tolerated)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
+	u32 needed = is_noisy(sk, tolerated, 2) ? SUSPECTS_NOISY : SUSPECTS;
 
-	if (ca->suspects < suspects_needed(sk, tolerated) || ca->is_congested)
+	if (ca->suspects < needed || ca->is_congested)
 		return false;
 	if (!ca->clean) {
 		ca->hold_first_us = queue_us;
@@ -918,7 +913,7 @@ static bool watch_run(struct sock *sk, const struct rate_sample *rs, u32 now_us)
 		ca->run_packets = 0;
 	}
 	if (rs->losses > 0 && !before(rs->prior_delivered, ca->after))
-		ca->run_gap_us = RUN_LOST;
+		ca->is_torn = 1;
 	if (!rs->prior_mstamp || before(rs->prior_delivered, ca->after))
 		return now_us - ca->look_start_us > 4 * ca->base_us + RUN_TIMEOUT_US;
 	ca->is_sending = 0;
@@ -933,8 +928,7 @@ static bool watch_run(struct sock *sk, const struct rate_sample *rs, u32 now_us)
 		ca->run_packets = 0;
 		ca->run_us = now_us;
 		ca->run_end_us = now_us;
-		if (ca->run_gap_us != RUN_LOST)
-			ca->run_gap_us = 0;
+		ca->run_gap_us = 0;
 		ca->run_rtt_us = (u32)max(rs->rtt_us, 0LL);
 		ca->run_first = (u8)min(max(rs->acked_sacked, 1U), 127U);
 	}
@@ -945,7 +939,7 @@ static bool watch_run(struct sock *sk, const struct rate_sample *rs, u32 now_us)
 /* Time from one packet of the run to the next, us; 0: unknown, as where ACKs come in two lumps or packets are lost. */
 static inline u32 run_packet_us(const struct fairwind *ca)
 {
-	if (ca->run_packets < RUN_LEAST || ca->run_gap_us == RUN_LOST ||
+	if (ca->run_packets < RUN_LEAST || ca->is_torn ||
 	    ca->run_gap_us > (ca->run_end_us - ca->run_us) / 2)
 		return 0;
 	return max((ca->run_end_us - ca->run_us) / ca->run_packets, 1U);
@@ -1047,7 +1041,7 @@ static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 
 	if (!us) {
 		/* On this path it cannot be told who takes turns. A buffer that does not hold them is no queue of
 		 * the sender's own. */
-		ca->flat += ca->run_gap_us == RUN_LOST ? TRAINS_SLOW / 2 : 1;
+		ca->flat += ca->is_torn ? TRAINS_SLOW / 2 : 1;
 		if (ca->flat >= TRAINS_SLOW)
 			leave_fair(sk, now_us);
 		return;

@@ -79,6 +79,7 @@ fn mean_alone(link: &str) -> f64 {
     carried.sum::<f64>() / count
 }
 
+/// The experiment of `over`.
 fn text(duration_s: u64, link: &str, rest: &str) -> String {
     format!(
         r#"
@@ -165,7 +166,7 @@ reverse = { bandwidth = "unlimited", queue = "unlimited", jitter = "0ms" }
 
 #[test]
 fn jitter_of_a_quarter_of_the_round_trip_is_borne() {
-    // What it bears of it takes long to learn; two looks of the noise in a row took it for others, and left 2.4.
+    // What it bears of it takes long to learn.
     let carried = mean_alone(
         r#"
 bandwidth = "50Mbit/s"
