@@ -26,8 +26,8 @@
  *			yield, the next cut's window is held. Others would fill the link more and more;
  *			what does not grow is jitter.
  *	losses		They count if they come with a queue: if the share of packets lost is more than
- *			three times as large while there is a queue as while there is none. Then the
- *			queue at losses tells how large the buffer is. The path's own losses are ignored.
+ *			three times as large behind half of the mean queue at losses, and more, as behind
+ *			less. Then that mean tells how large the buffer is. The path's own losses are ignored.
  *	trains		A sender that has yielded for a second without an empty look sends eight to
  *			sixteen packets at half the rate that it last had. On a full link each of them
  *			adds its own time to the queue. If the second half takes no longer than the
@@ -129,6 +129,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 /* As often after a burst that showed one queue for all, and at most where there has been fair queueing. */
 #define BURST_WAIT_ONE_QUEUE 5
 #define BURST_WAIT_FAIR 2
+/* Noise of hosts, us, which is no queue. */
+#define HOST_NOISE_US 20U
 /* What the first packet must save at least, us, beyond the noise of hosts. */
 #define FIRST_SAVES_US 60U
 /* Time between trains behind fair queueing, us, and how many packets the link sends meanwhile at least. */
@@ -212,7 +214,7 @@ struct fairwind {
 		forward_base; /* one way, 16 us, with an unknown constant: of this look, and least */
 	u16 syn_saves_us; /* what the SYN, a small packet, took less than a full one on the empty path */
 	u16 cut_queue_us; /* the queue that the latest cut answered */
-	u16 loss_queue_us; /* the queue at losses; 0: unknown */
+	u16 loss_queue_us; /* the mean queue at losses; 0: unknown */
 	u16 train_base; /* least round-trip time of the flat trains so far, 16 us */
 	u16 noise_us; /* of the delay */
 	u16 rise_us; /* what its own packets are delayed when they are dense, by the path's jitter */
@@ -335,8 +337,12 @@ static inline u32 tolerated_us(struct sock *sk)
 
 	us += min(own_packet_us(ca) * quantum(ca), min(1000U, share));
 	us += noise_part_us(sk);
-	if (ca->loss_queue_us && ca->is_congested)
-		us = min(us, max(ca->loss_queue_us / 4U, packet + 20));
+	if (ca->loss_queue_us && ca->is_congested) {
+		/* One packet may wait for another. */
+		if (ca->best)
+			packet = min(packet, packet_time(ca, ca->best));
+		us = min(us, max(ca->loss_queue_us / 4U, packet + packet / 4 + HOST_NOISE_US));
+	}
 	/* The second packet of a pair waits for the first. The SYN has taken next to no time on the link. */
 	if (is_sparse(ca->window, ca->base_us))
 		us += max(packet_us(ca), min((u32)ca->syn_saves_us, own_packet_us(ca)));
@@ -1118,6 +1124,19 @@ static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
 		ca->best = scale(rtt_us, PACKET, max(first_us, each_us / 16));
 }
 
+/*
+ * A packet that is lost behind more queue than this is lost behind a queue: half of what losses come with. It asks
+ * neither for the queue tolerated nor for the noise, which may be more than a small buffer holds.
+ */
+static inline u32 loss_queue_least_us(struct sock *sk)
+{
+	const struct fairwind *ca = inet_csk_ca(sk);
+
+	if (!ca->loss_queue_us)
+		return tolerated_us(sk);
+	return max(ca->loss_queue_us / 2U, packet_us(ca) / 2 + HOST_NOISE_US);
+}
+
 /* Whether the ACK shows a loss to which the window must answer: of a full buffer. */
 static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_us)
 {
@@ -1125,6 +1144,7 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 	struct fairwind *ca = inet_csk_ca(sk);
 	u32 acked = min(rs->acked_sacked, 1000U);
 	u32 lost = min((u32)max(rs->losses, 0), 1000U);
+	u32 queue_us;
 	bool is_queued;
 	u64 signs;
 
@@ -1154,9 +1174,13 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 	/* The rest of the losses that have been answered say nothing new. */
 	if (!rtt_us || ca->base_us == NONE || before(tp->delivered, ca->reduce_after))
 		return false;
+	/* Eight packets at once may be more than the buffer holds: their losses say nothing of how full it usually is. */
+	if (ca->mode == BURST || (ca->mode == TRAIN && ca->is_fair))
+		return false;
 	/* Many at once say no more than one: a full buffer drops them together, and so does a path. */
 	lost = min(lost, 1U);
-	is_queued = min(ca->look_us, rtt_us) > ca->base_us + tolerated_us(sk);
+	queue_us = rtt_us - min(ca->base_us, rtt_us);
+	is_queued = queue_us > loss_queue_least_us(sk);
 	if (is_queued) {
 		ca->acked_queued += acked;
 		ca->lost_queued += lost;
@@ -1178,13 +1202,13 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 	signs = ca->lost_queued - (ca->lost_queued && ca->lost_empty);
 	ca->is_congested = signs * (ca->acked_empty + 50U) >
 			   3ULL * (ca->lost_empty + 1U) * (ca->acked_queued + 1U);
+	if (ca->loss_queue_us)
+		ca->loss_queue_us =
+			short_us(ca->loss_queue_us - ca->loss_queue_us / 8U + queue_us / 8);
+	else
+		ca->loss_queue_us = short_us(queue_us);
 	if (!is_queued || !ca->is_congested)
 		return false;
-	if (ca->loss_queue_us)
-		ca->loss_queue_us = short_us(ca->loss_queue_us - ca->loss_queue_us / 8U +
-					     (rtt_us - ca->base_us) / 8);
-	else
-		ca->loss_queue_us = short_us(rtt_us - ca->base_us);
 	return ca->mode != TRAIN;
 }
 
@@ -1345,7 +1369,7 @@ CC_HOOK(void, fairwind_cong_control, struct sock *sk, u32 ack, int flag,
 	/* The SYN's acknowledgement, before init. */
 	if (!ca->window)
 		return;
-	rtt_us = delay_sample(rs, &ca->doubtful);
+	rtt_us = delay_sample(rs, flag, &ca->doubtful);
 	watch_first_window(sk, rtt_us, now_us);
 	if (judge_losses(sk, rs, rtt_us))
 		answer_loss(sk, rs, now_us);

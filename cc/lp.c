@@ -216,7 +216,7 @@ CC_HOOK(void, lp_cong_control, struct sock *sk, u32 ack, int flag, const struct 
 
 	if (!ca->window)
 		return;
-	rtt = delay_sample(rs, &ca->doubtful);
+	rtt = delay_sample(rs, flag, &ca->doubtful);
 	if (rtt)
 		smooth(sk, one_way_delay(sk, rtt));
 	congested = rtt && early_congestion(sk) && !before(rs->prior_delivered, ca->reduced);

@@ -168,7 +168,7 @@ CC_HOOK(void, nice_cong_control, struct sock *sk, u32 ack, int flag, const struc
 
 	if (!ca->window)
 		return;
-	rtt = delay_sample(rs, &ca->doubtful);
+	rtt = delay_sample(rs, flag, &ca->doubtful);
 	if (rtt)
 		take_delay(sk, rtt, rs->acked_sacked);
 	if (ca->slow_start && !reducing)

@@ -14,22 +14,25 @@
 #define FINE_WINDOW (2 * PACKET)
 /* Doubtful samples skipped in a row; after these, the delay must be the path's. */
 #define DOUBTFUL_MAX 6
+/* FLAG_RETRANS_DATA_ACKED of the kernel's tcp_input.c: some of what is acknowledged had been sent again. */
+#define ACK_OF_RETRANSMISSION 0x08
 /* For so long a receiver waits with an ACK for a second packet, us. */
 #define ACK_DELAY_US 40000U
 
 /*
  * The round-trip time that this ACK shows, us; 0: none, or one that says nothing about the queue:
- * of a retransmission (from a clock of milliseconds), of the SYN (a small packet), or of a packet
+ * of an ACK for a retransmission among others (from time stamps of milliseconds), of the SYN (a small packet), or of a packet
  * that was acknowledged alone while so few were in flight that the receiver may have waited for a
  * second one: they may be ACK_DELAY_US apart. The kernel's own flag marks only the latter's last packet
  * in a flight. Of such, no more than DOUBTFUL_MAX in a row are skipped, so that a receiver that
  * acknowledges each packet is not taken for silent. *doubtful counts them.
  */
-static inline u32 delay_sample(const struct rate_sample *rs, u8 *doubtful)
+static inline u32 delay_sample(const struct rate_sample *rs, int flag, u8 *doubtful)
 {
 	u32 few;
 
-	if (rs->rtt_us <= 0 || rs->is_retrans || !rs->prior_delivered)
+	if (rs->rtt_us <= 0 || rs->is_retrans || flag & ACK_OF_RETRANSMISSION ||
+	    !rs->prior_delivered)
 		return 0;
 	few = min(max((u32)min(rs->rtt_us, 1LL << 30) / ACK_DELAY_US, 1U), 4U);
 	if (rs->is_ack_delayed || (rs->acked_sacked < 2 && rs->prior_in_flight <= few)) {
