@@ -8,6 +8,9 @@ use fairwind_cc::native::{Control, Parameters, RateSample, TcpSock, ca_event, fi
 /// The round-trip time without a queue, us.
 const BASE: u32 = 20_000;
 
+/// `FLAG_RETRANS_DATA_ACKED` of the kernel's `tcp_input.c`.
+const ACK_OF_RETRANSMISSION: i32 = 0x08;
+
 /// A connection whose delays the test sets. It sends pairs, as window and pacing rate allow, and each pair is
 /// acknowledged at once.
 struct Path {
@@ -593,6 +596,45 @@ fn losses_that_come_with_a_queue_are_answered() {
         "{before} to {}",
         path.window()
     );
+}
+
+#[test]
+fn losses_of_a_buffer_that_holds_less_than_is_tolerated_are_answered() {
+    // 4 ms are tolerated here. Losses come with 2 ms, nothing else does.
+    let mut path = Path::cruising_with("delay", 4000);
+    let before = path.window();
+    path.rounds(5, BASE);
+    for _ in 0..20 {
+        path.late_ack(1, 1, BASE + 2000);
+        path.late_ack(50, 0, BASE);
+    }
+    assert!(
+        path.window() < before * 2 / 3,
+        "{before} to {}",
+        path.window()
+    );
+}
+
+#[test]
+fn a_delay_from_time_stamps_is_not_the_base() {
+    // The kernel has no other where a retransmission is acknowledged together with what was sent after it.
+    let mut path = Path::cruising();
+    let before = path.window();
+    for _ in 0..8 {
+        path.at(path.us + 2000);
+        path.sk.delivered += 2;
+        let rate = RateSample {
+            prior_delivered: path.sk.delivered - 2,
+            rtt_us: (BASE - 900).into(),
+            acked_sacked: 2,
+            prior_in_flight: 50,
+            ..RateSample::default()
+        };
+        path.control
+            .cong_control(&mut path.sk, 0, ACK_OF_RETRANSMISSION, &rate);
+    }
+    path.rounds(5, BASE);
+    assert!(path.window() >= before, "{before} to {}", path.window());
 }
 
 #[test]

@@ -195,6 +195,41 @@ reverse = { bandwidth = "unlimited", queue = "unlimited", loss = 0 }
 }
 
 #[test]
+fn a_buffer_of_five_packets_is_not_overfilled() {
+    let carried = mean_alone(
+        r#"
+bandwidth = "10Mbit/s"
+delay = "30ms"
+queue = "5pkt"
+reverse = { bandwidth = "unlimited", queue = "unlimited" }
+"#,
+    );
+    assert!(carried > 8.5, "{carried}");
+}
+
+#[test]
+fn it_yields_in_a_buffer_of_four_packets() {
+    let link = r#"
+bandwidth = "100Mbit/s"
+delay = "0.5ms"
+queue = "4pkt"
+reverse = { bandwidth = "unlimited", queue = "unlimited" }
+"#;
+    let foreground = r#"
+[[flow]]
+name = "foreground"
+from = "near"
+to = "far"
+congestion_control = "cubic"
+start = "5s"
+"#;
+    let arrived = over(15, link, foreground, Path::new(""));
+    // Alone Cubic has 93 Mbit/s.
+    let carried = arrived.mbps(1, 5, 15);
+    assert!(carried > 55.0, "{carried}");
+}
+
+#[test]
 fn held_acks_are_borne() {
     for interval in ["1ms", "5ms"] {
         let arrived = alone(
