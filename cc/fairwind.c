@@ -1137,50 +1137,38 @@ static inline u32 loss_queue_least_us(struct sock *sk)
 	return max(ca->loss_queue_us / 2U, packet_us(ca) / 2 + HOST_NOISE_US);
 }
 
-/* Whether the ACK shows a loss to which the window must answer: of a full buffer. */
-static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_us)
+/* Losses beyond any path's own are answered whatever they come with, as behind a policer. */
+static void answer_many_losses(struct sock *sk, u32 acked, u32 lost)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct fairwind *ca = inet_csk_ca(sk);
-	u32 acked = min(rs->acked_sacked, 1000U);
-	u32 lost = min((u32)max(rs->losses, 0), 1000U);
-	u32 queue_us;
-	bool is_queued;
-	u64 signs;
+	u32 share;
 
 	ca->epoch_acked += acked;
 	ca->epoch_lost += lost;
-	if ((u32)ca->epoch_acked + ca->epoch_lost >=
-	    min(max(ca->window / PACKET, LOSS_EPOCH), EMPTY_MAX)) {
-		u32 share = scale(ca->epoch_lost, 65536, ca->epoch_acked + ca->epoch_lost);
+	if ((u32)ca->epoch_acked + ca->epoch_lost <
+	    min(max(ca->window / PACKET, LOSS_EPOCH), EMPTY_MAX))
+		return;
+	share = scale(ca->epoch_lost, 65536, ca->epoch_acked + ca->epoch_lost);
+	ca->epoch_acked = 0;
+	ca->epoch_lost = 0;
+	if (share <= LOSS_BORNE || ca->mode == TRAIN || ca->mode == BURST ||
+	    before(tp->delivered, ca->reduce_after))
+		return;
+	/* Once a window, less is sent by four times what is too much. */
+	share = min(4 * (share - LOSS_BORNE), 32768U);
+	set_window(sk, scale(ca->window, 65536 - share, 65536));
+	ca->free = ca->window;
+	ca->own = max(ca->own - ca->own / 8, ca->window);
+	ca->patience = param(sk, patience);
+	ca->is_starting = false;
+	ca->clean = 0;
+	ca->reduce_after = tp->delivered + max(tcp_packets_in_flight(tp), ca->window / PACKET);
+}
 
-		ca->epoch_acked = 0;
-		ca->epoch_lost = 0;
-		if (share > LOSS_BORNE && ca->mode != TRAIN && ca->mode != BURST &&
-		    !before(tp->delivered, ca->reduce_after)) {
-			/* More than any path's own: once a window, less is sent by four times what is too
-			 * much. So it ends behind a policer too, where losses come without a queue. */
-			share = min(4 * (share - LOSS_BORNE), 32768U);
-			set_window(sk, scale(ca->window, 65536 - share, 65536));
-			ca->free = ca->window;
-			ca->own = max(ca->own - ca->own / 8, ca->window);
-			ca->patience = param(sk, patience);
-			ca->is_starting = false;
-			ca->clean = 0;
-			ca->reduce_after =
-				tp->delivered + max(tcp_packets_in_flight(tp), ca->window / PACKET);
-		}
-	}
-	/* The rest of the losses that have been answered say nothing new. */
-	if (!rtt_us || ca->base_us == NONE || before(tp->delivered, ca->reduce_after))
-		return false;
-	/* Eight packets at once may be more than the buffer holds: their losses say nothing of how full it usually is. */
-	if (ca->mode == BURST || (ca->mode == TRAIN && ca->is_fair))
-		return false;
-	/* Many at once say no more than one: a full buffer drops them together, and so does a path. */
-	lost = min(lost, 1U);
-	queue_us = rtt_us - min(ca->base_us, rtt_us);
-	is_queued = queue_us > loss_queue_least_us(sk);
+/* Counts packets with a queue and without one apart. Old ones count less and less. */
+static void count_losses(struct fairwind *ca, bool is_queued, u32 acked, u32 lost)
+{
 	if (is_queued) {
 		ca->acked_queued += acked;
 		ca->lost_queued += lost;
@@ -1196,20 +1184,48 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 		ca->acked_empty /= 2;
 		ca->lost_empty /= 2;
 	}
+}
+
+/* Whether the share of packets lost with a queue is more than three times that without one. */
+static inline bool losses_come_with_queues(const struct fairwind *ca)
+{
+	/* On a path that loses packets without a queue too, one with a queue may be chance. */
+	u64 signs = ca->lost_queued - (ca->lost_queued && ca->lost_empty);
+
+	return signs * (ca->acked_empty + 50U) >
+	       3ULL * (ca->lost_empty + 1U) * (ca->acked_queued + 1U);
+}
+
+/* Whether the ACK shows a loss to which the window must answer: of a full buffer. */
+static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 acked = min(rs->acked_sacked, 1000U);
+	u32 lost = min((u32)max(rs->losses, 0), 1000U);
+	u32 queue_us;
+	bool is_queued;
+
+	answer_many_losses(sk, acked, lost);
+	/* The rest of the losses that have been answered say nothing new. */
+	if (!rtt_us || ca->base_us == NONE || before(tcp_sk(sk)->delivered, ca->reduce_after))
+		return false;
+	/* A burst may be more than the buffer holds: its losses say nothing of how full it usually is. */
+	if (ca->mode == BURST || (ca->mode == TRAIN && ca->is_fair))
+		return false;
+	queue_us = rtt_us - min(ca->base_us, rtt_us);
+	is_queued = queue_us > loss_queue_least_us(sk);
+	/* Many at once say no more than one: a full buffer drops them together, and so does a path. */
+	lost = min(lost, 1U);
+	count_losses(ca, is_queued, acked, lost);
 	if (!lost)
 		return false;
-	/* On a path that loses packets without a queue too, one with a queue may be chance. */
-	signs = ca->lost_queued - (ca->lost_queued && ca->lost_empty);
-	ca->is_congested = signs * (ca->acked_empty + 50U) >
-			   3ULL * (ca->lost_empty + 1U) * (ca->acked_queued + 1U);
+	ca->is_congested = losses_come_with_queues(ca);
 	if (ca->loss_queue_us)
 		ca->loss_queue_us =
 			short_us(ca->loss_queue_us - ca->loss_queue_us / 8U + queue_us / 8);
 	else
 		ca->loss_queue_us = short_us(queue_us);
-	if (!is_queued || !ca->is_congested)
-		return false;
-	return ca->mode != TRAIN;
+	return is_queued && ca->is_congested && ca->mode != TRAIN;
 }
 
 static void answer_loss(struct sock *sk, const struct rate_sample *rs, u32 now_us)

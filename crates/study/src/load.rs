@@ -103,7 +103,8 @@ impl Measures {
     }
 }
 
-/// A control's run, and the reference's beside it.
+/// A control's run, and the reference's beside it. It is kept as a whole, since processor times of two builds, or of two
+/// hours of a shared machine, cannot be compared.
 type Pair = [Measures; 2];
 
 type Measured = BTreeMap<Cell, Vec<Pair>>;
@@ -136,62 +137,66 @@ fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     Ok(made)
 }
 
-/// Runs a pair, or reads what is kept. The control goes first in pairs of odd numbers.
+/// Runs a pair, or reads what is kept.
 fn pair(task: &Task<'_>, data: &Data, cell: &Cell, number: u64) -> Result<Option<Pair>, Error> {
-    let mut order = [cell.control.as_str(), REFERENCE];
-    if number.is_multiple_of(2) {
-        order.reverse();
-    }
-    let mut both = Vec::new();
-    for control in order {
-        let Some(measures) = run(task, data, cell, control, number)? else {
-            return Ok(None);
-        };
-        both.push(measures);
-    }
-    if number.is_multiple_of(2) {
-        both.reverse();
-    }
-    Ok(both.try_into().ok())
-}
-
-fn run(
-    task: &Task<'_>,
-    data: &Data,
-    cell: &Cell,
-    control: &str,
-    number: u64,
-) -> Result<Option<Measures>, Error> {
-    let text = cell.text(data, control, task.scale());
-    let key = json!({
-        "experiment": text,
-        "engine": format!("{LAB:?}"),
-        "on": experiments::ground(&LAB, (!control.starts_with("kernel:")).then_some(control)),
+    let controls = [cell.control.as_str(), REFERENCE];
+    let texts = controls.map(|control| cell.text(data, control, task.scale()));
+    let grounds = controls.map(|control| {
+        experiments::ground(&LAB, (!control.starts_with("kernel:")).then_some(control))
     });
+    let key = json!({ "experiments": texts, "engine": format!("{LAB:?}"), "on": grounds });
     let place = format!(
-        "{}mbit-{}/pair-{number}/{}",
+        "{}mbit-{}/pair-{number}",
         cell.mbps,
-        cell.control,
-        control.replace(':', "-")
+        cell.control.replace(':', "-")
     );
     let cache = task.cache("lab");
-    if let Some(kept) = cache.kept::<Measures>(&place, &key) {
+    if let Some(kept) = cache.kept::<Pair>(&place, &key) {
         return Ok(Some(kept));
     }
     if task.options.policy == Policy::Nothing {
         return Ok(None);
     }
+    let pair = both(number, |which| {
+        let name = format!("lab/{place}/{}", controls[which].replace(':', "-"));
+        run(task, &texts[which], &name, number)
+    })?;
+    if let Some(pair) = &pair {
+        cache.keep(&place, &key, pair)?;
+    }
+    Ok(pair)
+}
+
+/// Runs both of a pair, one after the other: the first goes first in pairs of odd numbers.
+fn both(
+    number: u64,
+    mut run: impl FnMut(usize) -> Result<Option<Measures>, Error>,
+) -> Result<Option<Pair>, Error> {
+    let [first, second] = if number.is_multiple_of(2) {
+        [1, 0]
+    } else {
+        [0, 1]
+    };
+    let Some(of_first) = run(first)? else {
+        return Ok(None);
+    };
+    let Some(of_second) = run(second)? else {
+        return Ok(None);
+    };
+    let mut pair = [of_first; 2];
+    pair[second] = of_second;
+    Ok(Some(pair))
+}
+
+fn run(task: &Task<'_>, text: &str, name: &str, number: u64) -> Result<Option<Measures>, Error> {
     task.host.go_on()?;
-    let name = format!("lab/{place}");
-    task.tell(&name);
-    let result = experiments::watch(task, (&text, &name), &LAB, number, &mut NoRecorder)?;
+    task.tell(name);
+    let result = experiments::watch(task, (text, name), &LAB, number, &mut NoRecorder)?;
     if let Some(why) = &result.incomplete {
         task.tell(&format!("{name}: left out, as it ended early: {why}"));
         return Ok(None);
     }
-    let measures = Measures::of(&result);
-    cache.keep(&place, &key, &measures)?;
-    Ok(Some(measures))
+    Ok(Some(Measures::of(&result)))
 }
 
 /// The median, with the range.
@@ -280,6 +285,31 @@ mod tests {
             assert_eq!(experiment.flows().len(), 1);
         }
         assert_eq!(texts[0].replace("fairwind", REFERENCE), texts[1]);
+    }
+
+    #[test]
+    fn the_order_changes_from_pair_to_pair() {
+        for (number, order) in [(1, [0, 1]), (2, [1, 0])] {
+            let mut ran = Vec::new();
+            let pair = both(number, |which| {
+                ran.push(which);
+                Ok(Some(Measures {
+                    goodput_mbps: which as f64,
+                    packets: 1,
+                    processor_s: 1.0,
+                }))
+            });
+            assert_eq!(ran, order);
+            assert_eq!(
+                pair.unwrap().unwrap().map(|run| run.goodput_mbps),
+                [0.0, 1.0]
+            );
+        }
+    }
+
+    #[test]
+    fn a_pair_of_which_one_ended_early_is_none() {
+        assert_eq!(both(1, |_| Ok(None)).unwrap(), None);
     }
 
     #[test]
