@@ -605,7 +605,7 @@ fn losses_of_a_buffer_that_holds_less_than_is_tolerated_are_answered() {
     let before = path.window();
     path.rounds(5, BASE);
     for _ in 0..20 {
-        path.late_ack(1, 1, BASE + 2000);
+        path.late_ack(2, 1, BASE + 2000);
         path.late_ack(50, 0, BASE);
     }
     assert!(
