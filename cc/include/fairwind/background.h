@@ -21,11 +21,12 @@
 
 /*
  * The round-trip time that this ACK shows, us; 0: none, or one that says nothing about the queue:
- * of an ACK for a retransmission among others (from time stamps of milliseconds), of the SYN (a small packet), or of a packet
- * that was acknowledged alone while so few were in flight that the receiver may have waited for a
- * second one: they may be ACK_DELAY_US apart. The kernel's own flag marks only the latter's last packet
- * in a flight. Of such, no more than DOUBTFUL_MAX in a row are skipped, so that a receiver that
- * acknowledges each packet is not taken for silent. *doubtful counts them.
+ * of an ACK for a retransmission among others (from time stamps of milliseconds), of the SYN (a
+ * small packet), or of a packet that was acknowledged alone while so few were in flight that the
+ * receiver may have waited for a second one: they may be ACK_DELAY_US apart. The kernel's own flag
+ * marks only the latter's last packet in a flight. Of such, no more than DOUBTFUL_MAX in a row are
+ * skipped, so that a receiver that acknowledges each packet is not taken for silent. *doubtful
+ * counts them.
  */
 static inline u32 delay_sample(const struct rate_sample *rs, int flag, u8 *doubtful)
 {
