@@ -338,7 +338,7 @@ static inline u32 tolerated_us(struct sock *sk)
 	us += min(own_packet_us(ca) * quantum(ca), min(1000U, share));
 	us += noise_part_us(sk);
 	if (ca->loss_queue_us && ca->is_congested) {
-		/* One packet may wait for another. */
+		/* One packet may wait for another. By the own window, in which the buffer is, its time is too short. */
 		if (ca->best)
 			packet = min(packet, packet_time(ca, ca->best));
 		us = min(us, max(ca->loss_queue_us / 4U, packet + packet / 4 + HOST_NOISE_US));

@@ -102,6 +102,15 @@ congestion_control = "fairwind"
     )
 }
 
+/// A flow of Cubic from the same host, to which more of its fields are added.
+const CUBIC: &str = r#"
+[[flow]]
+name = "foreground"
+from = "near"
+to = "far"
+congestion_control = "cubic"
+"#;
+
 /// Alone, then beside Cubic, which comes at 6 s and has 55 MB, then alone.
 fn beside_cubic(queue: &str) -> Arrived {
     let link = format!(
@@ -112,16 +121,8 @@ delay = "10ms"
 reverse = {{ bandwidth = "unlimited", queue = "unlimited", aqm = {{ kind = "drop-tail" }} }}
 "#
     );
-    let foreground = r#"
-[[flow]]
-name = "foreground"
-from = "near"
-to = "far"
-congestion_control = "cubic"
-start = "6s"
-bytes = "55MB"
-"#;
-    over(22, &link, foreground, Path::new(""))
+    let foreground = format!("{CUBIC}start = \"6s\"\nbytes = \"55MB\"\n");
+    over(22, &link, &foreground, Path::new(""))
 }
 
 #[track_caller]
@@ -215,15 +216,8 @@ delay = "0.5ms"
 queue = "4pkt"
 reverse = { bandwidth = "unlimited", queue = "unlimited" }
 "#;
-    let foreground = r#"
-[[flow]]
-name = "foreground"
-from = "near"
-to = "far"
-congestion_control = "cubic"
-start = "5s"
-"#;
-    let arrived = over(15, link, foreground, Path::new(""));
+    let foreground = format!("{CUBIC}start = \"5s\"\n");
+    let arrived = over(15, link, &foreground, Path::new(""));
     // Alone Cubic has 93 Mbit/s.
     let carried = arrived.mbps(1, 5, 15);
     assert!(carried > 55.0, "{carried}");
