@@ -1,11 +1,16 @@
 //! The private state of a congestion control per connection, as columns: the fields of the
 //! structure named after the congestion control, as described by the BTF of its eBPF object.
 
+use std::ffi::OsStr;
+
 use fairwind_bpf::messages;
-use libbpf_rs::btf::types::{Array, Int, IntEncoding, MemberAttr, Struct};
-use libbpf_rs::btf::{Btf, BtfType};
+use libbpf_rs::btf::types::{Array, Int, IntEncoding, MemberAttr, Struct, Union};
+use libbpf_rs::btf::{Btf, BtfType, TypeId};
 
 use crate::event::{STATE_BYTES, State};
+
+/// Bytes of the longest name that a congestion control can have in the kernel.
+const NAME_MAX: usize = 15;
 
 /// The fields of a congestion control's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +29,8 @@ pub struct StateField {
     offset: usize,
     size: usize,
     is_signed: bool,
+    /// Of a bit field: its lowest bit in these bytes, and how many there are.
+    bits: Option<(u32, u32)>,
 }
 
 /// An eBPF object could not be read.
@@ -38,8 +45,8 @@ impl ControlState {
     /// Reads the state's fields from the eBPF object of a congestion control; without fields if it
     /// has no state.
     ///
-    /// Fields are integers and arrays of them, also in nested structures; pointers, unions and bit
-    /// fields are left out.
+    /// Fields are integers, bit fields, and arrays of integers, also in nested structures and, all of
+    /// them, in unions; pointers are left out.
     ///
     /// # Errors
     ///
@@ -64,12 +71,19 @@ impl ControlState {
         })
     }
 
-    /// Whether `kernel_name` is this congestion control: `fw_cubic`, or `fw_cubic_` and a suffix
-    /// for the private copy of a run.
-    pub fn is_of(&self, kernel_name: &str) -> bool {
-        let rest = kernel_name.strip_prefix("fw_");
-        let rest = rest.and_then(|name| name.strip_prefix(&self.control[..]));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    /// The one of `states` that is of the congestion control `kernel_name`: `fw_cubic`, or for a
+    /// private copy of a run `fw_cubic_` and a suffix, before which the name is cut where it would be
+    /// too long for the kernel.
+    pub fn position(states: &[ControlState], kernel_name: &str) -> Option<usize> {
+        let name = kernel_name.strip_prefix("fw_")?;
+        if let Some(exactly) = states.iter().position(|state| state.control == name) {
+            return Some(exactly);
+        }
+        let (copied, _) = name.rsplit_once('_')?;
+        states.iter().position(|state| {
+            state.control == copied
+                || (kernel_name.len() == NAME_MAX && state.control.starts_with(copied))
+        })
     }
 }
 
@@ -79,7 +93,9 @@ impl StateField {
         let mut bytes = [0; 8];
         bytes[..self.size].copy_from_slice(&state[self.offset..self.offset + self.size]);
         let value = u64::from_ne_bytes(bytes);
-        let unused = u64::BITS - 8 * self.size as u32;
+        let (lowest, length) = self.bits.unwrap_or((0, 8 * self.size as u32));
+        let unused = u64::BITS - length;
+        let value = value >> lowest << unused >> unused;
         if self.is_signed {
             ((value << unused) as i64) >> unused
         } else {
@@ -97,13 +113,57 @@ struct Layout<'a, 'btf> {
 impl Layout<'_, '_> {
     fn structure(&mut self, state: &Struct<'_>, prefix: &str, start: usize) {
         for member in state.iter() {
-            let (Some(name), MemberAttr::Normal { offset }) = (member.name, member.attr) else {
-                continue;
-            };
-            if let Some(ty) = self.btf.type_by_id::<BtfType<'_>>(member.ty) {
-                let column = format!("{prefix}_{}", name.to_string_lossy());
+            self.member(member.name, member.ty, &member.attr, prefix, start);
+        }
+    }
+
+    fn union(&mut self, union: &Union<'_>, prefix: &str, start: usize) {
+        for member in union.iter() {
+            self.member(member.name, member.ty, &member.attr, prefix, start);
+        }
+    }
+
+    /// The members of a nameless one belong to what it is in.
+    fn member(
+        &mut self,
+        name: Option<&OsStr>,
+        ty: TypeId,
+        attr: &MemberAttr,
+        prefix: &str,
+        start: usize,
+    ) {
+        let Some(ty) = self.btf.type_by_id::<BtfType<'_>>(ty) else {
+            return;
+        };
+        let column = match name.filter(|name| !name.is_empty()) {
+            Some(name) => format!("{prefix}_{}", name.to_string_lossy()),
+            None => prefix.to_owned(),
+        };
+        match *attr {
+            MemberAttr::Normal { offset } => {
                 self.field(ty, &column, start + offset as usize / 8);
             }
+            MemberAttr::BitField { size, offset } => {
+                self.bit_field(ty, column, start * 8 + offset as usize, u32::from(size));
+            }
+        }
+    }
+
+    /// `first` is its lowest bit in the state, on a little-endian machine.
+    fn bit_field(&mut self, ty: BtfType<'_>, column: String, first: usize, bits: u32) {
+        let Ok(integer) = Int::try_from(ty.skip_mods_and_typedefs()) else {
+            return;
+        };
+        let (offset, lowest) = (first / 8, (first % 8) as u32);
+        let size = (lowest + bits).div_ceil(8) as usize;
+        if size <= 8 && offset + size <= STATE_BYTES {
+            self.fields.push(StateField {
+                column,
+                offset,
+                size,
+                is_signed: matches!(integer.encoding, IntEncoding::Signed),
+                bits: Some((lowest, bits)),
+            });
         }
     }
 
@@ -111,6 +171,8 @@ impl Layout<'_, '_> {
         let ty = ty.skip_mods_and_typedefs();
         if let Ok(inner) = Struct::try_from(ty) {
             self.structure(&inner, column, offset);
+        } else if let Ok(inner) = Union::try_from(ty) {
+            self.union(&inner, column, offset);
         } else if let Ok(array) = Array::try_from(ty) {
             let first = self.fields.len();
             self.field(array.contained_type(), &format!("{column}_0"), offset);
@@ -132,6 +194,7 @@ impl Layout<'_, '_> {
                     offset,
                     size,
                     is_signed: matches!(integer.encoding, IntEncoding::Signed),
+                    bits: None,
                 });
             }
         }
@@ -149,6 +212,7 @@ mod tests {
             offset,
             size,
             is_signed,
+            bits: None,
         };
         let mut state = [0; STATE_BYTES];
         state[8..12].copy_from_slice(&(-2i32).to_ne_bytes());
@@ -160,14 +224,41 @@ mod tests {
     }
 
     #[test]
-    fn a_control_is_known_by_its_name_and_those_of_its_copies() {
-        let state = ControlState {
-            control: "reno".into(),
-            fields: Vec::new(),
+    fn a_bit_field_is_its_bits() {
+        let field = |offset, size, is_signed, bits| StateField {
+            column: String::new(),
+            offset,
+            size,
+            is_signed,
+            bits: Some(bits),
         };
-        assert!(state.is_of("fw_reno"));
-        assert!(state.is_of("fw_reno_1a2b"));
-        assert!(!state.is_of("reno"));
-        assert!(!state.is_of("fw_renown"));
+        let mut state = [0; STATE_BYTES];
+        state[3] = 0b1011_0100;
+        state[4] = 0b0000_0001;
+        assert_eq!(field(3, 1, false, (2, 3)).value(&state), 0b101);
+        assert_eq!(field(3, 1, true, (2, 3)).value(&state), -3);
+        assert_eq!(field(3, 2, false, (7, 2)).value(&state), 0b11);
+    }
+
+    #[test]
+    fn a_control_is_known_by_its_name_and_those_of_its_copies() {
+        let states = ["imtcp", "imtcp_bg", "fairwind", "reno"].map(|control| ControlState {
+            control: control.into(),
+            fields: Vec::new(),
+        });
+        let control = |kernel_name: &str| {
+            let at = ControlState::position(&states, kernel_name)?;
+            Some(&states[at].control[..])
+        };
+        assert_eq!(control("fw_reno"), Some("reno"));
+        assert_eq!(control("fw_reno_1a2b"), Some("reno"));
+        assert_eq!(control("fw_imtcp"), Some("imtcp"));
+        assert_eq!(control("fw_imtcp_bg"), Some("imtcp_bg"));
+        assert_eq!(control("fw_imtcp_1a2b"), Some("imtcp"));
+        assert_eq!(control("fw_imtcp_b_1a2b"), Some("imtcp_bg"));
+        assert_eq!(control("fw_fairwin_1a2b"), Some("fairwind"));
+        assert_eq!(control("reno"), None);
+        assert_eq!(control("fw_renown"), None);
+        assert_eq!(control("fw_re_1a2b"), None);
     }
 }

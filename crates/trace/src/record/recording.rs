@@ -74,7 +74,7 @@ impl Recording {
         let number = names.iter().position(|other| *other == name);
         let number = number.unwrap_or_else(|| {
             self.described
-                .push(states.iter().position(|state| state.is_of(&name)));
+                .push(ControlState::position(states, &name));
             names.push(name);
             names.len() - 1
         });
