@@ -28,6 +28,7 @@
  *	losses		They count if they come with a queue: if the share of packets lost is more than
  *			three times as large behind half of the mean queue at losses, and more, as behind
  *			less. Then that mean tells how large the buffer is. The path's own losses are ignored.
+ *			A packet is behind about the largest queue of the ACKs before it.
  *	trains		A sender that has yielded for a second without an empty look sends eight to
  *			sixteen packets at half the rate that it last had. On a full link each of them
  *			adds its own time to the queue. If the second half takes no longer than the
@@ -182,6 +183,10 @@ struct fairwind {
 			u32 window_before; /* one to two rounds ago */
 			u32 window_then; /* when this round began */
 			u32 round_start_us;
+			u16 sent_us; /* when the latest packet acknowledged was sent; this and the following: the start */
+			u16 burst_us; /* the first ACK of what was sent then */
+			u16 burst_end_us; /* the latest */
+			u8 burst_packets; /* that have been acknowledged since the first */
 		};
 		struct { /* CHECK, while it holds */
 			u32 hold_first_us;
@@ -194,6 +199,7 @@ struct fairwind {
 			u32 train_lost; /* packets lost before it */
 			u8 first_samples;
 			u8 second_samples;
+			u16 flat_base; /* least round-trip time of the flat trains so far, 16 us; YIELD keeps it */
 		};
 		struct { /* BURST, and TRAIN behind fair queueing: packets sent at once */
 			u32 run_prior; /* delivered when they were sent; NONE: not seen yet */
@@ -215,7 +221,7 @@ struct fairwind {
 	u16 syn_saves_us; /* what the SYN, a small packet, took less than a full one on the empty path */
 	u16 cut_queue_us; /* the queue that the latest cut answered */
 	u16 loss_queue_us; /* the mean queue at losses; 0: unknown */
-	u16 train_base; /* least round-trip time of the flat trains so far, 16 us */
+	u16 recent_queue_us; /* about the largest of the latest ACKs */
 	u16 noise_us; /* of the delay */
 	u16 rise_us; /* what its own packets are delayed when they are dense, by the path's jitter */
 	u16 suspect_us; /* the queue that stayed after the latest cut in vain, and went with the yield */
@@ -874,10 +880,10 @@ static void watch_train(struct sock *sk, const struct rate_sample *rs, u32 rtt_u
 	ca->mode = YIELD;
 	if (is_flat(sk)) {
 		/* A queue of others changes from one train to the next; a route does not. */
-		if (difference(ca->least_us, ca->train_base * 16U) >
+		if (difference(ca->least_us, ca->flat_base * 16U) >
 		    2 * packet_us(ca) + ca->base_us / 256)
 			ca->flat = 0;
-		ca->train_base = short_us(ca->least_us / 16);
+		ca->flat_base = short_us(ca->least_us / 16);
 		if (++ca->flat < TRAINS_FLAT) {
 			begin_train(sk);
 		} else {
@@ -1088,6 +1094,42 @@ static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 
 	leave_fair(sk, now_us);
 }
 
+/*
+ * The start's later bursts, which take longer, correct what the first window has shown of packets that take less
+ * time than hosts are late. They were sent at once (TSO), and come back as far apart as the link sends them.
+ */
+static void learn_packet_time(struct fairwind *ca)
+{
+	u32 us = (u16)(ca->burst_end_us - ca->burst_us);
+	u32 quarter_us;
+
+	if (ca->burst_packets < RUN_PACKETS || us < QUANTUM_US)
+		return;
+	quarter_us = us * 4 / ca->burst_packets;
+	ca->packet_quarter_us = short_us((3U * ca->packet_quarter_us + quarter_us + 2) / 4);
+	ca->free = min(ca->free,
+		       max(scale(4 * ca->base_us, PACKET, ca->packet_quarter_us), ca->window));
+}
+
+static void watch_bursts(struct sock *sk, const struct rate_sample *rs, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+	u16 sent_us = (u16)(now_us - (u32)rs->rtt_us);
+
+	if (ca->base_us == NONE || !ca->packet_quarter_us ||
+	    ca->packet_quarter_us >= 4 * QUANTUM_US || rs->rtt_us <= 0 || rs->is_retrans)
+		return;
+	if (sent_us != ca->sent_us) {
+		learn_packet_time(ca);
+		ca->sent_us = sent_us;
+		ca->burst_us = (u16)now_us;
+		ca->burst_packets = 0;
+	} else {
+		ca->burst_packets = (u8)min(ca->burst_packets + rs->acked_sacked, 255U);
+	}
+	ca->burst_end_us = (u16)now_us;
+}
+
 /* How far apart the first window's packets arrive is, roughly, a packet's time on the link. */
 static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
 {
@@ -1095,7 +1137,7 @@ static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
 	struct fairwind *ca = inet_csk_ca(sk);
 	u32 packets, us, each_us, first_us;
 
-	if (!ca->is_starting || tp->delivered > TCP_INIT_CWND + 1 || !rtt_us)
+	if (!rtt_us)
 		return;
 	if (!ca->first_ack_us) {
 		ca->first_ack_us = now_us;
@@ -1196,6 +1238,20 @@ static inline bool losses_come_with_queues(const struct fairwind *ca)
 	       3ULL * (ca->lost_empty + 1U) * (ca->acked_queued + 1U);
 }
 
+/*
+ * About the largest queue of the latest ACKs: a small buffer that was full when it dropped a packet may be half
+ * empty when the next one comes back. Where packets overtake each other, what has been overtaken is taken for
+ * lost, behind whatever queue: there it is the queue of this ACK.
+ */
+static inline u32 recent_queue_us(struct sock *sk, u32 queue_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 recent_us = ca->recent_queue_us - ca->recent_queue_us / 4U;
+
+	ca->recent_queue_us = short_us(max(queue_us, recent_us));
+	return tcp_sk(sk)->reord_seen ? queue_us : ca->recent_queue_us;
+}
+
 /* Whether the ACK shows a loss to which the window must answer: of a full buffer. */
 static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_us)
 {
@@ -1213,7 +1269,7 @@ static bool judge_losses(struct sock *sk, const struct rate_sample *rs, u32 rtt_
 	if (ca->mode == BURST || (ca->mode == TRAIN && ca->is_fair))
 		return false;
 	queue_us = rtt_us - min(ca->base_us, rtt_us);
-	is_queued = queue_us > loss_queue_least_us(sk);
+	is_queued = recent_queue_us(sk, queue_us) > loss_queue_least_us(sk);
 	/* Many at once say no more than one: a full buffer drops them together, and so does a path. */
 	lost = min(lost, 1U);
 	count_losses(ca, is_queued, acked, lost);
@@ -1386,7 +1442,10 @@ CC_HOOK(void, fairwind_cong_control, struct sock *sk, u32 ack, int flag,
 	if (!ca->window)
 		return;
 	rtt_us = delay_sample(rs, flag, &ca->doubtful);
-	watch_first_window(sk, rtt_us, now_us);
+	if (ca->is_starting && tcp_sk(sk)->delivered <= TCP_INIT_CWND + 1)
+		watch_first_window(sk, rtt_us, now_us);
+	else if (ca->is_starting)
+		watch_bursts(sk, rs, now_us);
 	if (judge_losses(sk, rs, rtt_us))
 		answer_loss(sk, rs, now_us);
 	if (ca->mode == BURST)

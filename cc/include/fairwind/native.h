@@ -61,6 +61,7 @@ struct tcp_sock {
 	CC_READ_ONLY u32 lsndtime; /* jiffies of the latest data packet sent */
 	CC_READ_ONLY u32 is_cwnd_limited; /* 0 or 1 */
 	CC_READ_ONLY u32 rcv_tsval; /* ms by the peer's clock; 0: none */
+	CC_READ_ONLY u32 reord_seen; /* how often packets have overtaken others */
 	CC_READ_ONLY u64 bytes_acked;
 	CC_READ_ONLY u64 tcp_mstamp; /* us */
 	CC_READ_ONLY u64 first_tx_mstamp; /* us */

@@ -156,6 +156,25 @@ impl Path {
         self.next_us = self.us as f64;
     }
 
+    /// So many packets are sent at once; the link sends one in `each_us`.
+    fn burst(&mut self, packets: u32, each_us: u64) {
+        let sent_us = self.us;
+        let prior_delivered = self.sk.delivered;
+        self.sk.packets_out = packets;
+        self.at(sent_us + u64::from(BASE));
+        for _ in 0..packets / 2 {
+            let pair = Pair {
+                sent_us,
+                received_us: self.us,
+                acked_us: self.us,
+                prior_delivered,
+            };
+            self.ack(2, pair);
+            self.at(self.us + 2 * each_us);
+        }
+        self.next_us = self.us as f64;
+    }
+
     /// A base delay long, pairs leave that are acknowledged after `rtt_us`.
     fn round(&mut self, rtt_us: u32) {
         self.part(BASE, rtt_us);
@@ -273,6 +292,28 @@ fn the_start_ends_a_sixteenth_below_what_the_first_window_shows() {
     path.round(BASE);
     // Cruising: 0.09 times the root of 187 is 1.3 packets a round.
     near(path.window(), 190, 2);
+}
+
+#[test]
+fn bursts_of_the_start_correct_what_a_first_window_in_lumps_has_shown() {
+    // 15 us a packet, which would be 1,333 packets in a round trip: a host was late. The link sends one in 40 us,
+    // and so 500 in a round trip. The last bursts say nearly that.
+    let mut path = Path::new();
+    path.first_window(150);
+    for _ in 0..10 {
+        path.burst(20, 40);
+    }
+    let window = path.window();
+    assert!((440..=600).contains(&window), "{window}");
+    // Bursts of a few packets, or that are over in 100 us, say no more than the first window did.
+    for (packets, each_us) in [(8, 40), (20, 4)] {
+        let mut path = Path::new();
+        path.first_window(150);
+        for _ in 0..10 {
+            path.burst(packets, each_us);
+        }
+        assert!(path.window() > 1000, "{}", path.window());
+    }
 }
 
 #[test]
@@ -613,6 +654,30 @@ fn losses_of_a_buffer_that_holds_less_than_is_tolerated_are_answered() {
         "{before} to {}",
         path.window()
     );
+}
+
+#[test]
+fn a_loss_when_a_full_buffer_has_just_emptied_came_with_a_queue() {
+    for overtaken in [0, 1] {
+        let mut path = Path::cruising();
+        path.rounds(5, BASE);
+        let before = path.window();
+        // What is overtaken is taken for lost, whatever the queue.
+        path.sk.reord_seen = overtaken;
+        for _ in 0..20 {
+            path.late_ack(2, 0, BASE + 2000);
+            path.late_ack(2, 1, BASE);
+            for _ in 0..25 {
+                path.late_ack(2, 0, BASE);
+            }
+        }
+        let window = path.window();
+        assert_eq!(
+            window < before * 2 / 3,
+            overtaken == 0,
+            "{before} to {window}"
+        );
+    }
 }
 
 #[test]

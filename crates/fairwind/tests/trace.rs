@@ -212,14 +212,20 @@ fn the_connections_of_a_command_behind_a_path_are_kept() {
     // At least every second one of 139 segments is acknowledged.
     assert!(sender["samples"].as_u64().unwrap() > 50, "{index}");
     // The copy of a run has a name of its own in the kernel, cut where that is full.
-    let file = folder.path().join("kept").join(sender["file"].as_str().unwrap());
+    let file = folder
+        .path()
+        .join("kept")
+        .join(sender["file"].as_str().unwrap());
     let csv = fairwind(&folder, &["trace", file.to_str().unwrap(), "--csv"]).output();
     let csv = text(&csv.unwrap().stdout);
     let mut lines = csv.lines();
     let names: Vec<&str> = lines.next().unwrap().split(',').collect();
     let last: Vec<&str> = lines.next_back().unwrap().split(',').collect();
     let value = |name| last[names.iter().position(|other| *other == name).unwrap()];
-    assert!(value("fairwind_window").parse::<u32>().unwrap() > 0, "{csv}");
+    assert!(
+        value("fairwind_window").parse::<u32>().unwrap() > 0,
+        "{csv}"
+    );
     // A bit field, and a member of a union.
     assert_eq!(value("fairwind_is_starting"), "0");
     assert!(value("fairwind_round_start_us").parse::<u32>().unwrap() > 0);

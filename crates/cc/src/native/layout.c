@@ -62,6 +62,7 @@ const struct fairwind_cc_field fairwind_cc_layout[] = {
 	{ TP(lsndtime) },
 	{ TP(is_cwnd_limited) },
 	{ TP(rcv_tsval) },
+	{ TP(reord_seen) },
 	{ TP(bytes_acked) },
 	{ TP(tcp_mstamp) },
 	{ TP(first_tx_mstamp) },

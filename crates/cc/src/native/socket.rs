@@ -141,6 +141,8 @@ pub struct TcpSock {
     pub is_cwnd_limited: u32,
     /// The peer's clock in its latest timestamp option (`rx_opt.rcv_tsval`), milliseconds; 0: none.
     pub rcv_tsval: u32,
+    /// How often packets have overtaken others.
+    pub reord_seen: u32,
     /// Payload acknowledged since the start, bytes.
     pub bytes_acked: u64,
     /// The clock at the latest packet received or sent, microseconds.
@@ -198,6 +200,7 @@ impl Default for TcpSock {
             lsndtime: 0,
             is_cwnd_limited: 0,
             rcv_tsval: 0,
+            reord_seen: 0,
             bytes_acked: 0,
             tcp_mstamp: 0,
             first_tx_mstamp: 0,

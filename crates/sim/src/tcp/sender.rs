@@ -245,8 +245,8 @@ impl Sender {
         &mut self.rack
     }
 
-    pub(super) fn reordering(&mut self) -> &mut Reordering {
-        &mut self.reordering
+    pub(super) fn reordering(&self) -> &Reordering {
+        &self.reordering
     }
 
     /// Whether a tail loss probe is in flight.

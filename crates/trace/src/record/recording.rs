@@ -73,8 +73,7 @@ impl Recording {
         let names = &mut self.connection.congestion_controls;
         let number = names.iter().position(|other| *other == name);
         let number = number.unwrap_or_else(|| {
-            self.described
-                .push(ControlState::position(states, &name));
+            self.described.push(ControlState::position(states, &name));
             names.push(name);
             names.len() - 1
         });

@@ -62,7 +62,7 @@ impl Sender {
         if !self.counters.count_duplicates(segments) {
             return false;
         }
-        if self.reordering.is_seen() && !of_probe {
+        if self.tp.reord_seen > 0 && !of_probe {
             self.rack.note_duplicate();
         }
         self.tp.delivered = self.tp.delivered.wrapping_add(segments as u32);
@@ -148,6 +148,6 @@ impl Sender {
     pub(super) fn note_reordering(&mut self, low: u64) {
         let una = self.sequence.una();
         let highest = self.queue.highest_sacked_seq(&self.tp, una);
-        self.reordering.note(&self.tp, low, highest);
+        self.reordering.note(&mut self.tp, low, highest);
     }
 }

@@ -72,7 +72,7 @@ fn after_reordering_three_duplicates_wait_as_well() {
 fn the_degree_of_reordering_is_counted_in_segments() {
     // tcp_check_sack_reordering: segment 0 arrives after 1 to 4, so it is late by 5 - 0.
     let mut s = ten_in_flight();
-    s.sender.reordering().see();
+    s.sender.tp_mut().reord_seen = 1;
     s.at(ms(200)).sack(0, &[1..5]).sends([10, 11, 12, 13]);
     s.at(ms(201)).sack(0, &[1..5, 6..7]).sends([14]);
     s.at(ms(202)).sack(5, &[6..7]).sends([15, 16]);
@@ -109,7 +109,7 @@ fn a_duplicate_report_widens_the_window_once_reordering_was_seen() {
     // RFC 8985, section 6.2, step 4; tcp_rack_update_reo_wnd: one step of min_rtt / 4 more.
     let mut s = recovery_at_202();
     s.at(ms(203)).echoing(ms(202)).ack(4).sends_nothing();
-    s.sender.reordering().see();
+    s.sender.tp_mut().reord_seen = 1;
     s.at(ms(204)).dsack(4, 0..1, &[]).sends([12, 13]);
     s.at(ms(300)).ack(11).sends(14..28);
     assert_eq!(s.sender.rack().window_steps(), 2);
@@ -121,7 +121,7 @@ fn a_duplicate_report_alone_is_not_reordering() {
     let mut s = recovery_at_202();
     s.at(ms(203)).echoing(ms(202)).ack(4).sends_nothing();
     s.at(ms(204)).dsack(4, 0..1, &[]).sends([12, 13]);
-    assert!(!s.sender.reordering().is_seen());
+    assert_eq!(s.sender.tp().reord_seen, 0);
     s.at(ms(300)).ack(11).sends(14..28);
     assert_eq!(s.sender.rack().window_steps(), 1);
 }

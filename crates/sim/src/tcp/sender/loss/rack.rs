@@ -107,7 +107,7 @@ impl Rack {
 
     /// How long RACK waits for reordered segments, microseconds (`tcp_rack_reo_wnd`).
     fn reordering_window_us(&self, tp: &TcpSock, reordering: &Reordering) -> u64 {
-        if !reordering.is_seen() {
+        if tp.reord_seen == 0 {
             if tp.icsk_ca_state >= ca_state::RECOVERY {
                 return 0;
             }

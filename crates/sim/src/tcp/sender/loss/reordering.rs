@@ -12,8 +12,6 @@ const MAX_REORDERING: u32 = 300;
 pub(crate) struct Reordering {
     /// How far beyond a hole data is delivered before the hole is a loss, segments (`reordering`).
     degree: u32,
-    /// Any has been seen (`reord_seen`).
-    seen: bool,
 }
 
 impl Reordering {
@@ -21,7 +19,6 @@ impl Reordering {
     pub(crate) fn new() -> Self {
         Reordering {
             degree: DUPLICATE_THRESHOLD,
-            seen: false,
         }
     }
 
@@ -37,28 +34,18 @@ impl Reordering {
         self.degree > DUPLICATE_THRESHOLD
     }
 
-    /// Whether any has been seen.
-    pub(crate) fn is_seen(&self) -> bool {
-        self.seen
-    }
-
     /// Data from `low` on was delivered late, and bytes up to `highest` before it.
-    pub(crate) fn note(&mut self, tp: &TcpSock, low: u64, highest: u64) {
+    pub(crate) fn note(&mut self, tp: &mut TcpSock, low: u64, highest: u64) {
         if low >= highest {
             return;
         }
         let distance = (highest - low).div_ceil(u64::from(tp.mss_cache)) as u32;
         self.degree = self.degree.max(distance.min(MAX_REORDERING));
-        self.seen = true;
+        tp.reord_seen += 1;
     }
 
     /// Expects no more than at first, as a timeout followed duplicates.
     pub(crate) fn reset(&mut self) {
         self.degree = self.degree.min(DUPLICATE_THRESHOLD);
-    }
-
-    #[cfg(test)]
-    pub(crate) fn see(&mut self) {
-        self.seen = true;
     }
 }
