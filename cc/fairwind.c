@@ -481,8 +481,10 @@ static void grow(struct sock *sk, u32 us)
 	step = max(min(step, bound), PACKET / 64);
 	if (ca->loss_queue_us && ca->is_congested) {
 		u32 room = scale(ca->own, ca->loss_queue_us, ca->base_us) / 4;
+		/* The longer nobody has been there, the less likely it fills the buffer of others. */
+		u32 waits = rounds / max((u32)ca->patience, 1U);
 
-		most = min(most, max(room, PACKET / 16));
+		most = min(most, max(room * (max(waits, 2U) - 1), PACKET / 16));
 	}
 	if (rounds > ca->patience)
 		step = max(step, min(step << min(rounds - ca->patience, 8U), most));

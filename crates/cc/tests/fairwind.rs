@@ -360,6 +360,26 @@ fn growth_is_by_the_root_of_the_window_and_faster_after_some_rounds() {
 }
 
 #[test]
+fn where_losses_are_congestion_it_grows_by_a_part_of_the_buffer_and_by_more_when_nobody_comes() {
+    // Losses come with 2 ms: a quarter of that is 1/40 of the window that it had to itself.
+    let mut path = Path::cruising();
+    let own = f64::from(path.window());
+    for _ in 0..20 {
+        path.late_ack(2, 1, BASE + 2000);
+        path.late_ack(50, 0, BASE);
+    }
+    path.rounds_until(100, BASE, |path| path.window() > 10);
+    let mut windows = vec![f64::from(path.window())];
+    for _ in 0..40 {
+        path.round(BASE);
+        windows.push(f64::from(path.window()));
+    }
+    let growth = |from: usize| (windows[from + 3] - windows[from]) / 3.0 / own;
+    assert!((0.015..0.03).contains(&growth(27)), "{windows:?}");
+    assert!(growth(37) > 0.04, "{windows:?}");
+}
+
+#[test]
 fn a_queue_is_answered_with_the_exact_cut() {
     // 20,300 us against 20,000 is no more than a window that grows by a packet a round explains twice over
     // and what is tolerated: the link carries 200/203, and 1/64 less empties the queue.
