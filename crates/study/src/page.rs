@@ -125,7 +125,7 @@ pub fn read_runs(page: &Path, engines: Engines) -> Result<String, Error> {
 }
 
 /// Writes the runs behind the tables of a page, with where they come from: those of an earlier series, too, if some
-/// are from there.
+/// are from there. What the same command has made earlier is not among them any more.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -146,7 +146,10 @@ pub fn write_runs(
         machine.cpu,
         kernel(&machine)
     );
-    let heads = earlier.lines().filter(|line| line.starts_with('#'));
+    let replaced = format!(", {command}");
+    let heads = earlier
+        .lines()
+        .filter(|line| line.starts_with('#') && !line.ends_with(&replaced));
     let heads: String = heads.map(|line| format!("{line}\n")).collect();
     write_whole(&runs_file(page, engines), &(head + &heads + runs))
 }
@@ -193,6 +196,29 @@ mod tests {
 
     const PAGE: &str =
         "# Title\n\n<!-- run -->\nold\n<!-- end -->\n\n<!-- table -->\n<!-- end -->\n";
+
+    #[test]
+    fn runs_say_where_they_come_from_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let page = folder.path().join("page.md");
+        fs::create_dir(folder.path().join("data")).unwrap();
+        let write = |command: &str, earlier: &str| {
+            write_runs(&page, Engines::Sim, "a,b\n", command, earlier).unwrap();
+            read_runs(&page, Engines::Sim).unwrap()
+        };
+        let all = write("bench x", "");
+        let part = write("bench x --only a=1", &all);
+        let again = write("bench x --only a=1", &part);
+        let commands = |text: &str| -> Vec<String> {
+            let heads = text.lines().filter(|line| line.starts_with('#'));
+            heads
+                .map(|line| line.rsplit(", ").next().unwrap().to_owned())
+                .collect()
+        };
+        assert_eq!(commands(&part), ["bench x --only a=1", "bench x"]);
+        assert_eq!(commands(&again), ["bench x --only a=1", "bench x"]);
+        assert!(again.ends_with("\na,b\n"), "{again}");
+    }
 
     #[test]
     fn only_what_is_between_the_marks_is_replaced() {
