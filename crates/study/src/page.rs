@@ -125,7 +125,7 @@ pub fn read_runs(page: &Path, engines: Engines) -> Result<String, Error> {
 }
 
 /// Writes the runs behind the tables of a page, with where they come from: those of an earlier series, too, if some
-/// are from there. What the same command has made earlier is not among them any more.
+/// are from there. What this command makes again is not among them any more.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -146,12 +146,39 @@ pub fn write_runs(
         machine.cpu,
         kernel(&machine)
     );
-    let replaced = format!(", {command}");
     let heads = earlier
         .lines()
-        .filter(|line| line.starts_with('#') && !line.ends_with(&replaced));
+        .filter(|line| line.starts_with('#') && !makes_all(command, line));
     let heads: String = heads.map(|line| format!("{line}\n")).collect();
     write_whole(&runs_file(page, engines), &(head + &heads + runs))
+}
+
+/// Whether a command makes all runs of the command at the end of an earlier head.
+fn makes_all(command: &str, head: &str) -> bool {
+    const ONLY: &str = " --only ";
+    let mut parts = command.split(ONLY);
+    let program = parts.next().unwrap_or_default();
+    let mut earlier = head.split(ONLY);
+    if !earlier
+        .next()
+        .is_some_and(|start| start.ends_with(&format!(", {program}")))
+    {
+        return false;
+    }
+    let earlier: Vec<&str> = earlier.collect();
+    parts.all(|only| earlier.iter().any(|other| is_part(other, only)))
+}
+
+/// Whether one selection of a parameter, such as `size=1,8`, is a part of the other.
+fn is_part(part: &str, whole: &str) -> bool {
+    let (Some((name, values)), Some((other, all))) = (part.split_once('='), whole.split_once('='))
+    else {
+        return part == whole;
+    };
+    name == other
+        && values
+            .split(',')
+            .all(|value| all.split(',').any(|other| other == value))
 }
 
 /// The commit of the clone that the folder belongs to; none outside of one.
@@ -206,17 +233,23 @@ mod tests {
             write_runs(&page, Engines::Sim, "a,b\n", command, earlier).unwrap();
             read_runs(&page, Engines::Sim).unwrap()
         };
-        let all = write("bench x", "");
-        let part = write("bench x --only a=1", &all);
-        let again = write("bench x --only a=1", &part);
         let commands = |text: &str| -> Vec<String> {
             let heads = text.lines().filter(|line| line.starts_with('#'));
             heads
-                .map(|line| line.rsplit(", ").next().unwrap().to_owned())
+                .map(|line| line.split_once("bench").unwrap().1.to_owned())
                 .collect()
         };
-        assert_eq!(commands(&part), ["bench x --only a=1", "bench x"]);
-        assert_eq!(commands(&again), ["bench x --only a=1", "bench x"]);
+        let all = write("bench x", "");
+        let part = write("bench x --only a=1 --only b=2", &all);
+        let other = write("bench x --only a=3", &part);
+        assert_eq!(
+            commands(&other),
+            [" x --only a=3", " x --only a=1 --only b=2", " x"]
+        );
+        let again = write("bench x --only a=1,3", &other);
+        assert_eq!(commands(&again), [" x --only a=1,3", " x"]);
+        assert_eq!(commands(&write("bench x", &again)), [" x"]);
+        assert_eq!(commands(&write("bench y", &again)).len(), 3);
         assert!(again.ends_with("\na,b\n"), "{again}");
     }
 
