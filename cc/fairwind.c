@@ -132,6 +132,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define BURST_WAIT_FAIR 2
 /* Noise of hosts, us, which is no queue. */
 #define HOST_NOISE_US 20U
+/* Hosts are late by so much, us: packets that come back in less say little of the link. */
+#define HOST_LATE_US 100U
 /* What the first packet must save at least, us, beyond the noise of hosts. */
 #define FIRST_SAVES_US 60U
 /* Time between trains behind fair queueing, us, and how many packets the link sends meanwhile at least. */
@@ -1105,7 +1107,7 @@ static void learn_packet_time(struct fairwind *ca)
 	u32 us = (u16)(ca->burst_end_us - ca->burst_us);
 	u32 quarter_us;
 
-	if (ca->burst_packets < RUN_PACKETS || us < QUANTUM_US)
+	if (ca->burst_packets < RUN_PACKETS || us < HOST_LATE_US)
 		return;
 	quarter_us = us * 4 / ca->burst_packets;
 	ca->packet_quarter_us = short_us((3U * ca->packet_quarter_us + quarter_us + 2) / 4);
@@ -1119,7 +1121,7 @@ static void watch_bursts(struct sock *sk, const struct rate_sample *rs, u32 now_
 	u16 sent_us = (u16)(now_us - (u32)rs->rtt_us);
 
 	if (ca->base_us == NONE || !ca->packet_quarter_us ||
-	    ca->packet_quarter_us >= 4 * QUANTUM_US || rs->rtt_us <= 0 || rs->is_retrans)
+	    ca->packet_quarter_us >= 4 * HOST_LATE_US || rs->rtt_us <= 0 || rs->is_retrans)
 		return;
 	if (sent_us != ca->sent_us) {
 		learn_packet_time(ca);
