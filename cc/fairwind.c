@@ -185,10 +185,6 @@ struct fairwind {
 			u32 window_before; /* one to two rounds ago */
 			u32 window_then; /* when this round began */
 			u32 round_start_us;
-			u16 sent_us; /* when the latest packet acknowledged was sent; this and the following: the start */
-			u16 burst_us; /* the first ACK of what was sent then */
-			u16 burst_end_us; /* the latest */
-			u8 burst_packets; /* that have been acknowledged since the first */
 		};
 		struct { /* CHECK, while it holds */
 			u32 hold_first_us;
@@ -203,7 +199,8 @@ struct fairwind {
 			u8 second_samples;
 			u16 flat_base; /* least round-trip time of the flat trains so far, 16 us; YIELD keeps it */
 		};
-		struct { /* BURST, and TRAIN behind fair queueing: packets sent at once */
+		struct
+		{ /* BURST, TRAIN behind fair queueing, and the start: packets sent at once */
 			u32 run_prior; /* delivered when they were sent; NONE: not seen yet */
 			u32 run_us; /* time of their first ACK */
 			u32 run_end_us; /* of their latest */
@@ -1104,34 +1101,34 @@ static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 
  */
 static void learn_packet_time(struct fairwind *ca)
 {
-	u32 us = (u16)(ca->burst_end_us - ca->burst_us);
+	u32 us = ca->run_end_us - ca->run_us;
 	u32 quarter_us;
 
-	if (ca->burst_packets < RUN_PACKETS || us < HOST_LATE_US)
+	if (ca->run_packets < RUN_PACKETS || us < HOST_LATE_US)
 		return;
-	quarter_us = us * 4 / ca->burst_packets;
+	quarter_us = scale(us, 4, ca->run_packets);
 	ca->packet_quarter_us = short_us((3U * ca->packet_quarter_us + quarter_us + 2) / 4);
 	ca->free = min(ca->free,
 		       max(scale(4 * ca->base_us, PACKET, ca->packet_quarter_us), ca->window));
 }
 
-static void watch_bursts(struct sock *sk, const struct rate_sample *rs, u32 now_us)
+static void watch_start(struct sock *sk, const struct rate_sample *rs, u32 now_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
-	u16 sent_us = (u16)(now_us - (u32)rs->rtt_us);
+	u32 rtt_us = (u32)rs->rtt_us;
 
 	if (ca->base_us == NONE || !ca->packet_quarter_us ||
 	    ca->packet_quarter_us >= 4 * HOST_LATE_US || rs->rtt_us <= 0 || rs->is_retrans)
 		return;
-	if (sent_us != ca->sent_us) {
+	if (now_us - rtt_us != ca->run_us - ca->run_rtt_us) {
 		learn_packet_time(ca);
-		ca->sent_us = sent_us;
-		ca->burst_us = (u16)now_us;
-		ca->burst_packets = 0;
+		ca->run_us = now_us;
+		ca->run_rtt_us = rtt_us;
+		ca->run_packets = 0;
 	} else {
-		ca->burst_packets = (u8)min(ca->burst_packets + rs->acked_sacked, 255U);
+		ca->run_packets = (u8)min(ca->run_packets + rs->acked_sacked, 255U);
 	}
-	ca->burst_end_us = (u16)now_us;
+	ca->run_end_us = now_us;
 }
 
 /* How far apart the first window's packets arrive is, roughly, a packet's time on the link. */
@@ -1446,10 +1443,12 @@ CC_HOOK(void, fairwind_cong_control, struct sock *sk, u32 ack, int flag,
 	if (!ca->window)
 		return;
 	rtt_us = delay_sample(rs, flag, &ca->doubtful);
-	if (ca->is_starting && tcp_sk(sk)->delivered <= TCP_INIT_CWND + 1)
-		watch_first_window(sk, rtt_us, now_us);
-	else if (ca->is_starting)
-		watch_bursts(sk, rs, now_us);
+	if (ca->is_starting) {
+		if (tcp_sk(sk)->delivered <= TCP_INIT_CWND + 1)
+			watch_first_window(sk, rtt_us, now_us);
+		else
+			watch_start(sk, rs, now_us);
+	}
 	if (judge_losses(sk, rs, rtt_us))
 		answer_loss(sk, rs, now_us);
 	if (ca->mode == BURST)

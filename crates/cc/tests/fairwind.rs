@@ -140,37 +140,24 @@ impl Path {
 
     /// The first ten packets, acknowledged one by one over `us`.
     fn first_window(&mut self, us: u64) {
-        let sent_us = self.us;
-        self.sk.packets_out = 10;
-        self.at(sent_us + u64::from(BASE));
-        for _ in 0..10 {
-            let pair = Pair {
-                sent_us,
-                received_us: self.us,
-                acked_us: self.us,
-                prior_delivered: 1,
-            };
-            self.ack(1, pair);
-            self.at(self.us + us / 10);
-        }
-        self.next_us = self.us as f64;
+        self.at_once(10, 1, us / 10);
     }
 
-    /// So many packets are sent at once; the link sends one in `each_us`.
-    fn burst(&mut self, packets: u32, each_us: u64) {
+    /// Packets are sent at once. Some together are acknowledged every `gap_us`.
+    fn at_once(&mut self, packets: u32, together: u32, gap_us: u64) {
         let sent_us = self.us;
         let prior_delivered = self.sk.delivered;
         self.sk.packets_out = packets;
         self.at(sent_us + u64::from(BASE));
-        for _ in 0..packets / 2 {
+        for _ in 0..packets / together {
             let pair = Pair {
                 sent_us,
                 received_us: self.us,
                 acked_us: self.us,
                 prior_delivered,
             };
-            self.ack(2, pair);
-            self.at(self.us + 2 * each_us);
+            self.ack(together, pair);
+            self.at(self.us + gap_us);
         }
         self.next_us = self.us as f64;
     }
@@ -301,16 +288,16 @@ fn bursts_of_the_start_correct_what_a_first_window_in_lumps_has_shown() {
     let mut path = Path::new();
     path.first_window(150);
     for _ in 0..10 {
-        path.burst(20, 40);
+        path.at_once(20, 2, 80);
     }
     let window = path.window();
     assert!((440..=600).contains(&window), "{window}");
     // Bursts of a few packets, or that are over in 100 us, say no more than the first window did.
-    for (packets, each_us) in [(8, 40), (20, 4)] {
+    for (packets, gap_us) in [(8, 80), (20, 8)] {
         let mut path = Path::new();
         path.first_window(150);
         for _ in 0..10 {
-            path.burst(packets, each_us);
+            path.at_once(packets, 2, gap_us);
         }
         assert!(path.window() > 1000, "{}", path.window());
     }

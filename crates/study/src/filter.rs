@@ -56,6 +56,25 @@ impl Filter {
             alternatives.any(|other| other.takes(run))
         })
     }
+
+    /// Whether the filters take all that the others take.
+    pub fn take_all_of(filters: &[Filter], others: &[Filter]) -> bool {
+        filters.iter().all(|filter| {
+            let patterns = values(filters, &filter.parameter);
+            let values = values(others, &filter.parameter);
+            let is_taken = |value: &&str| patterns.iter().any(|pattern| is_like(value, pattern));
+            !values.is_empty() && values.iter().all(is_taken)
+        })
+    }
+}
+
+/// What the filters take of one parameter.
+fn values<'a>(filters: &'a [Filter], parameter: &Option<String>) -> Vec<&'a str> {
+    let same = filters
+        .iter()
+        .filter(|filter| filter.parameter == *parameter);
+    same.flat_map(|filter| filter.values.iter().map(String::as_str))
+        .collect()
 }
 
 /// Whether the text is as the pattern says, in which a `*` stands for any characters.
@@ -82,14 +101,40 @@ mod tests {
         }
     }
 
+    fn only(texts: &[&str]) -> Vec<Filter> {
+        texts.iter().map(|text| Filter::from(*text)).collect()
+    }
+
+    #[test]
+    fn what_other_filters_take_is_taken_too() {
+        for (filters, others) in [
+            (&[][..], &["size=1"][..]),
+            (&["size=1,8"], &["size=8"]),
+            (&["size=1,8"], &["size=8", "path=95"]),
+            (&["size=1", "size=8"], &["size=8,1"]),
+            (&["size=*"], &["size=8", "size=1*"]),
+        ] {
+            assert!(
+                Filter::take_all_of(&only(filters), &only(others)),
+                "{filters:?}"
+            );
+        }
+        for (filters, others) in [
+            (&["size=1"][..], &[][..]),
+            (&["size=1"], &["size=1", "size=8"]),
+            (&["size=1", "path=95"], &["size=1"]),
+            (&["size=1"], &["path=1"]),
+            (&["size=1*"], &["size=*"]),
+        ] {
+            assert!(
+                !Filter::take_all_of(&only(filters), &only(others)),
+                "{filters:?}"
+            );
+        }
+    }
+
     #[test]
     fn filters_for_one_parameter_are_alternatives_and_those_for_two_are_both_needed() {
-        let only = |texts: &[&str]| {
-            texts
-                .iter()
-                .map(|text| Filter::from(*text))
-                .collect::<Vec<_>>()
-        };
         let run = run(&[("path", "95"), ("size", "8")]);
         for texts in [
             &["size=1,8"][..],

@@ -8,6 +8,7 @@ use fairwind_result::Machine;
 use jiff::Zoned;
 
 use crate::cache::write_whole;
+use crate::filter::Filter;
 use crate::{Engines, Error};
 
 const END: &str = "<!-- end -->";
@@ -155,30 +156,14 @@ pub fn write_runs(
 
 /// Whether a command makes all runs of the command at the end of an earlier head.
 fn makes_all(command: &str, head: &str) -> bool {
-    const ONLY: &str = " --only ";
-    let mut parts = command.split(ONLY);
-    let program = parts.next().unwrap_or_default();
-    let mut earlier = head.split(ONLY);
-    if !earlier
-        .next()
-        .is_some_and(|start| start.ends_with(&format!(", {program}")))
-    {
-        return false;
-    }
-    let earlier: Vec<&str> = earlier.collect();
-    parts.all(|only| earlier.iter().any(|other| is_part(other, only)))
-}
-
-/// Whether one selection of a parameter, such as `size=1,8`, is a part of the other.
-fn is_part(part: &str, whole: &str) -> bool {
-    let (Some((name, values)), Some((other, all))) = (part.split_once('='), whole.split_once('='))
-    else {
-        return part == whole;
+    let parts = |text: &str| -> (String, Vec<Filter>) {
+        let mut parts = text.split(" --only ");
+        let program = parts.next().unwrap_or_default().to_owned();
+        (program, parts.map(Filter::from).collect())
     };
-    name == other
-        && values
-            .split(',')
-            .all(|value| all.split(',').any(|other| other == value))
+    let (program, filters) = parts(command);
+    let (earlier, others) = parts(head);
+    earlier.ends_with(&format!(", {program}")) && Filter::take_all_of(&filters, &others)
 }
 
 /// The commit of the clone that the folder belongs to; none outside of one.

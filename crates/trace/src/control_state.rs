@@ -1,11 +1,9 @@
 //! The private state of a congestion control per connection, as columns: the fields of the
 //! structure named after the congestion control, as described by the BTF of its eBPF object.
 
-use std::ffi::OsStr;
-
 use fairwind_bpf::messages;
-use libbpf_rs::btf::types::{Array, Int, IntEncoding, MemberAttr, Struct, Union};
-use libbpf_rs::btf::{Btf, BtfType, TypeId};
+use libbpf_rs::btf::types::{Array, Composite, Int, IntEncoding, MemberAttr, Struct};
+use libbpf_rs::btf::{Btf, BtfType};
 
 use crate::event::{STATE_BYTES, State};
 
@@ -26,11 +24,13 @@ pub struct ControlState {
 pub struct StateField {
     /// The column's name: congestion control and field, such as `cubic_w_max`.
     pub column: String,
+    /// The bytes that it is in.
     offset: usize,
     size: usize,
+    /// Its lowest bit in these bytes, and how many there are: all, unless it is a bit field.
+    lowest: u32,
+    bits: u32,
     is_signed: bool,
-    /// Of a bit field: its lowest bit in these bytes, and how many there are.
-    bits: Option<(u32, u32)>,
 }
 
 /// An eBPF object could not be read.
@@ -63,7 +63,7 @@ impl ControlState {
             && let Some(state) = btf.type_by_name::<Struct<'_>>(control)
         {
             let fields = &mut fields;
-            Layout { btf, fields }.structure(&state, control, 0);
+            Layout { btf, fields }.members(&state.into(), control, 0);
         }
         Ok(ControlState {
             control: control.to_owned(),
@@ -92,14 +92,12 @@ impl StateField {
     pub fn value(&self, state: &State) -> i64 {
         let mut bytes = [0; 8];
         bytes[..self.size].copy_from_slice(&state[self.offset..self.offset + self.size]);
-        let value = u64::from_ne_bytes(bytes);
-        let (lowest, length) = self.bits.unwrap_or((0, 8 * self.size as u32));
-        let unused = u64::BITS - length;
-        let value = value >> lowest << unused >> unused;
+        let unused = u64::BITS - self.bits;
+        let value = u64::from_ne_bytes(bytes) << (unused - self.lowest);
         if self.is_signed {
-            ((value << unused) as i64) >> unused
+            (value as i64) >> unused
         } else {
-            i64::try_from(value).unwrap_or(i64::MAX)
+            i64::try_from(value >> unused).unwrap_or(i64::MAX)
         }
     }
 }
@@ -111,68 +109,33 @@ struct Layout<'a, 'btf> {
 }
 
 impl Layout<'_, '_> {
-    fn structure(&mut self, state: &Struct<'_>, prefix: &str, start: usize) {
-        for member in state.iter() {
-            self.member(member.name, member.ty, &member.attr, prefix, start);
-        }
-    }
-
-    fn union(&mut self, union: &Union<'_>, prefix: &str, start: usize) {
-        for member in union.iter() {
-            self.member(member.name, member.ty, &member.attr, prefix, start);
-        }
-    }
-
-    /// The members of a nameless one belong to what it is in.
-    fn member(
-        &mut self,
-        name: Option<&OsStr>,
-        ty: TypeId,
-        attr: &MemberAttr,
-        prefix: &str,
-        start: usize,
-    ) {
-        let Some(ty) = self.btf.type_by_id::<BtfType<'_>>(ty) else {
-            return;
-        };
-        let column = match name.filter(|name| !name.is_empty()) {
-            Some(name) => format!("{prefix}_{}", name.to_string_lossy()),
-            None => prefix.to_owned(),
-        };
-        match *attr {
-            MemberAttr::Normal { offset } => {
-                self.field(ty, &column, start + offset as usize / 8);
+    /// The members of a structure or union that begins at this byte. Those of a nameless one in it are its own.
+    fn members(&mut self, outer: &Composite<'_>, prefix: &str, start: usize) {
+        for member in outer.iter() {
+            let Some(ty) = self.btf.type_by_id::<BtfType<'_>>(member.ty) else {
+                continue;
+            };
+            let column = match member.name.filter(|name| !name.is_empty()) {
+                Some(name) => format!("{prefix}_{}", name.to_string_lossy()),
+                None => prefix.to_owned(),
+            };
+            match member.attr {
+                MemberAttr::Normal { offset } => {
+                    self.field(ty, &column, start + offset as usize / 8);
+                }
+                MemberAttr::BitField { size, offset } => {
+                    if let Ok(integer) = Int::try_from(ty.skip_mods_and_typedefs()) {
+                        self.integer(&integer, &column, start * 8 + offset as usize, size.into());
+                    }
+                }
             }
-            MemberAttr::BitField { size, offset } => {
-                self.bit_field(ty, column, start * 8 + offset as usize, u32::from(size));
-            }
-        }
-    }
-
-    /// `first` is its lowest bit in the state, on a little-endian machine.
-    fn bit_field(&mut self, ty: BtfType<'_>, column: String, first: usize, bits: u32) {
-        let Ok(integer) = Int::try_from(ty.skip_mods_and_typedefs()) else {
-            return;
-        };
-        let (offset, lowest) = (first / 8, (first % 8) as u32);
-        let size = (lowest + bits).div_ceil(8) as usize;
-        if size <= 8 && offset + size <= STATE_BYTES {
-            self.fields.push(StateField {
-                column,
-                offset,
-                size,
-                is_signed: matches!(integer.encoding, IntEncoding::Signed),
-                bits: Some((lowest, bits)),
-            });
         }
     }
 
     fn field(&mut self, ty: BtfType<'_>, column: &str, offset: usize) {
         let ty = ty.skip_mods_and_typedefs();
-        if let Ok(inner) = Struct::try_from(ty) {
-            self.structure(&inner, column, offset);
-        } else if let Ok(inner) = Union::try_from(ty) {
-            self.union(&inner, column, offset);
+        if let Ok(inner) = Composite::try_from(ty) {
+            self.members(&inner, column, offset);
         } else if let Ok(array) = Array::try_from(ty) {
             let first = self.fields.len();
             self.field(array.contained_type(), &format!("{column}_0"), offset);
@@ -187,16 +150,23 @@ impl Layout<'_, '_> {
                     }));
             }
         } else if let Ok(integer) = Int::try_from(ty) {
-            let size = usize::from(integer.bits) / 8;
-            if matches!(size, 1 | 2 | 4 | 8) && offset + size <= STATE_BYTES {
-                self.fields.push(StateField {
-                    column: column.to_owned(),
-                    offset,
-                    size,
-                    is_signed: matches!(integer.encoding, IntEncoding::Signed),
-                    bits: None,
-                });
-            }
+            self.integer(&integer, column, 8 * offset, integer.bits.into());
+        }
+    }
+
+    /// `first` is its lowest bit in the state, on a little-endian machine.
+    fn integer(&mut self, integer: &Int<'_>, column: &str, first: usize, bits: u32) {
+        let (offset, lowest) = (first / 8, (first % 8) as u32);
+        let size = (lowest + bits).div_ceil(8) as usize;
+        if size <= 8 && offset + size <= STATE_BYTES {
+            self.fields.push(StateField {
+                column: column.to_owned(),
+                offset,
+                size,
+                lowest,
+                bits,
+                is_signed: matches!(integer.encoding, IntEncoding::Signed),
+            });
         }
     }
 }
@@ -211,8 +181,9 @@ mod tests {
             column: String::new(),
             offset,
             size,
+            lowest: 0,
+            bits: 8 * size as u32,
             is_signed,
-            bits: None,
         };
         let mut state = [0; STATE_BYTES];
         state[8..12].copy_from_slice(&(-2i32).to_ne_bytes());
@@ -225,12 +196,13 @@ mod tests {
 
     #[test]
     fn a_bit_field_is_its_bits() {
-        let field = |offset, size, is_signed, bits| StateField {
+        let field = |offset, size, is_signed, (lowest, bits)| StateField {
             column: String::new(),
             offset,
             size,
+            lowest,
+            bits,
             is_signed,
-            bits: Some(bits),
         };
         let mut state = [0; STATE_BYTES];
         state[3] = 0b1011_0100;
