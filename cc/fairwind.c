@@ -54,6 +54,13 @@
  *	TRAIN		A train is on its way. Behind fair queueing this is a burst too: two that come
  *			back as fast as the link sends them end the yielding.
  *
+ * Connections between the same two hosts
+ *	They are one sender: all of the state is common to them but what is about a connection's own packets.
+ *	One leads, with nearly all of the window; its packets are looked at. The others send so little that their
+ *	ACKs keep coming, and the lead goes round. Where their few packets meet the leader's queue, they share one;
+ *	then all send at once, each the same part, if that is a few packets, and all are looked at. The same
+ *	where a leader's application or receiver holds it back.
+ *
  * A window below two packets is sent in pairs by the pacing rate (background.h). The law, its
  * reasons and what it cannot see: docs/explanation/background-control.md.
  *
@@ -160,6 +167,24 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define HOLD_DENSE 8
 /* The base of one-way delays rises by 16 us in this time, because clocks drift, us: 160 ppm. */
 #define DRIFT_US 100000U
+/* While one connection leads, the others between these hosts share this part of the window. */
+#define REST 16U
+/* With as many packets each, connections that share a queue all send. */
+#define EVEN_SHARE (4 * PACKET)
+/* Rounds for which a leader could not use its window, after which all send. */
+#define LIMITED_ROUNDS 4
+/* So many packets must have met the leader's queue before the queue is known to be shared; more count as so many. */
+#define VOTES 5
+#define VOTES_MAX 8
+/* A connection leads for so many rounds, or this time, us, if longer. */
+#define LEAD_ROUNDS 4
+#define LEAD_US 100000U
+/* What connections share is forgotten when none has used it for so long, about seconds. */
+#define FORGOTTEN 8U
+/* Connections are counted for so long, us. */
+#define COUNT_US 2000000U
+/* Connections that can be told apart. */
+#define MEMBERS_MAX 63U
 #define NONE (~0U)
 
 enum mode { RAMP, CRUISE, CHECK, YIELD, TRAIN, BURST };
@@ -171,8 +196,7 @@ struct fairwind {
 	u32 best; /* the largest that the link carried; 0: unknown */
 	u32 base_us; /* NONE: unknown */
 	u32 look_us; /* least round-trip time of this look; NONE: none yet */
-	u32 look_start_us;
-	u32 after; /* only packets sent after so many had been delivered show the latest change */
+	u32 look_start_us; /* CHECK before its first sample: when the window was cut */
 	u32 due_us; /* the next train in YIELD, or else the next burst */
 	union {
 		struct { /* the first window */
@@ -187,8 +211,9 @@ struct fairwind {
 			u32 round_start_us;
 		};
 		struct { /* CHECK, while it holds */
-			u32 hold_first_us;
-			u32 hold_least_us;
+			u16 cut_queue_us; /* the queue that the cut answered */
+			u16 hold_first_us;
+			u16 hold_least_us;
 		};
 		struct { /* TRAIN: round-trip times of its first and second half */
 			u32 first_sum_us;
@@ -211,14 +236,11 @@ struct fairwind {
 			u8 is_sending : 1; /* they have not been sent yet */
 		};
 	};
-	u32 reduce_after; /* losses before so many have been delivered have been answered */
 	u16 acked_queued, lost_queued; /* packets while there was a queue */
 	u16 acked_empty, lost_empty; /* while there was none */
 	u16 epoch_acked, epoch_lost;
-	u16 forward,
-		forward_base; /* one way, 16 us, with an unknown constant: of this look, and least */
+	u16 forward; /* one way, 16 us above the least so far: of this look */
 	u16 syn_saves_us; /* what the SYN, a small packet, took less than a full one on the empty path */
-	u16 cut_queue_us; /* the queue that the latest cut answered */
 	u16 loss_queue_us; /* the mean queue at losses; 0: unknown */
 	u16 recent_queue_us; /* about the largest of the latest ACKs */
 	u16 noise_us; /* of the delay */
@@ -231,13 +253,13 @@ struct fairwind {
 	u8 fast : 2; /* trains behind fair queueing that came back fast or late, in a row */
 	u8 samples : 3; /* of this look */
 	u8 flat : 4; /* trains in a row; behind fair queueing: those that show a slower link */
+	u8 is_limited : 1; /* one connection cannot fill the window alone */
 	u8 train_packets;
 	u8 mode : 3;
 	u8 train_wait : 3; /* the next is due in TRAIN_GAP_US times two to the power of this */
 	u8 is_proven : 1; /* the sender itself has had `best` */
-	u8 doubtful; /* see delay_sample */
+	u8 is_leader : 1; /* this connection leads */
 	u8 is_starting : 1; /* no queue has been seen, nor the ramp ended */
-	u8 has_forward : 1; /* forward_base is known */
 	u8 warned : 3; /* looks that showed a small queue, in a row */
 	u8 is_congested : 1; /* losses come with queues */
 	u8 is_fair : 1; /* yields to others behind fair queueing */
@@ -245,9 +267,48 @@ struct fairwind {
 	u8 is_slow : 1; /* the latest burst came back slow */
 	u8 is_torn : 1; /* packets of the run were lost */
 	u8 suspects : 2; /* cuts in vain in a row that left the same queue */
+	u8 is_next : 1; /* it leads next, or for the leader: another does */
 	u8 burst_wait : 4; /* the next is due in BURST_GAP_US times two to the power of this */
+	u8 members : 6; /* connections that send */
+	u8 is_changed : 1; /* what is sent from now on is looked at anew */
+	u8 is_shared : 1; /* they share a queue, and have not one each, as behind fair queueing */
+
+	/* The connection's own. All above is what those between the same two hosts have in common. */
+	u32 after; /* only packets sent after so many had been delivered show the latest change */
+	u32 reduce_after; /* losses before so many have been delivered have been answered */
+	u16 forward_base; /* least one-way delay, 16 us, with an unknown constant */
+	u8 doubtful : 3; /* see delay_sample */
+	u8 has_forward : 1; /* forward_base is known */
+	u8 seen_round : 2; /* the latest in which it has been counted */
+	u8 is_member : 1; /* it is counted */
+	u8 is_eased : 1; /* sends slower until reduce_after: its part has become larger */
+	u8 seen_change : 2; /* of the window */
+	u8 id : 6; /* 0: it has not joined yet */
 };
 CC_STATE_FITS(struct fairwind);
+
+#define SHARED_SIZE __builtin_offsetof(struct fairwind, after)
+
+/* What the connections between two hosts have in common. */
+struct fairwind_path {
+	u32 is_busy; /* one of them is at it */
+	u32 used; /* when last, about seconds */
+	u32 count_us; /* since when they are counted */
+	u32 lead_us; /* since when the leader leads */
+	u32 heard_us; /* when an ACK for the leader came last */
+	u32 next_us; /* since when the next leader is known */
+	u32 filled_us; /* when a leader could last use its window */
+	u8 round; /* of counting */
+	u8 heard; /* connections of which there has been an ACK in this round */
+	u8 ids; /* the latest id */
+	u8 leader; /* its id */
+	u8 next; /* the next leader's; 0: not known */
+	u8 changes; /* of the window, so that packets are looked at anew */
+	u8 votes; /* for a shared queue */
+	u8 unused;
+	u32 law[SHARED_SIZE / sizeof(u32)];
+};
+CC_SHARED(struct fairwind_path);
 
 /* a * b / c, c at least 1. */
 static inline u32 scale(u32 a, u32 b, u32 c)
@@ -283,6 +344,7 @@ static inline u32 floor_window(struct sock *sk)
 
 	u32 second = ca->base_us == NONE ? 1 : max(scale(ca->base_us, PACKET, 1000000), 1U);
 
+	second *= max((u32)ca->members, 1U);
 	return max(ca->own / max(param(sk, floor), 1U), max(min(2 * second, ca->own / 32), second));
 }
 
@@ -291,6 +353,34 @@ static inline void set_window(struct sock *sk, u32 window)
 	struct fairwind *ca = inet_csk_ca(sk);
 
 	ca->window = min(max(window, floor_window(sk)), 1U << 28);
+}
+
+/* Whether all connections send, each its part of the window. Otherwise one of them leads. */
+static inline bool is_even(const struct fairwind *ca)
+{
+	return (ca->is_shared && ca->free >= ca->members * EVEN_SHARE) || ca->is_limited;
+}
+
+/*
+ * The part of the window that is this connection's. The leader has nearly all, the others as little as keeps their ACKs
+ * coming. Who leads next has a little more, so that its packets are soon under way, and who has nothing to send may begin
+ * with what is usual.
+ */
+static inline u32 own_share(const struct fairwind *ca)
+{
+	u32 second = ca->base_us == NONE ? 1 : max(scale(ca->base_us, PACKET, 1000000), 1U);
+	u32 rest = ca->window / REST;
+	u32 next = max(ca->window / 64, min(ca->window / 8, PACKET));
+
+	if (ca->id && !ca->is_member && ca->members)
+		return min(ca->window / (ca->members + 1U), TCP_INIT_CWND * PACKET);
+	if (ca->members < 2)
+		return ca->window;
+	if (is_even(ca))
+		return max(ca->window / ca->members, second);
+	if (ca->is_leader)
+		return ca->window - rest - (ca->is_next ? next : 0);
+	return max(ca->is_next ? next : rest / (ca->members - 1U), second);
 }
 
 /* Time of a packet at the rate of the own window: the smaller the flow, the longer. */
@@ -349,7 +439,7 @@ static inline u32 tolerated_us(struct sock *sk)
 		us = min(us, max(ca->loss_queue_us / 4U, packet + packet / 4 + HOST_NOISE_US));
 	}
 	/* The second packet of a pair waits for the first. The SYN has taken next to no time on the link. */
-	if (is_sparse(ca->window, ca->base_us))
+	if (is_sparse(own_share(ca), ca->base_us))
 		us += max(packet_us(ca), min((u32)ca->syn_saves_us, own_packet_us(ca)));
 	return us;
 }
@@ -400,6 +490,7 @@ static inline void look_anew(struct sock *sk)
 	struct fairwind *ca = inet_csk_ca(sk);
 
 	ca->after = tcp_sk(sk)->delivered;
+	ca->is_changed = 1;
 	ca->look_us = NONE;
 	ca->clean = 0;
 }
@@ -533,13 +624,12 @@ static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 		carried = min(carried, ca->free);
 	carried = max(carried, floor_window(sk));
 	ca->free = is_early ? max(carried, ca->free / 2) : carried;
-	if (ca->mode == CRUISE && !is_surprise && ca->free >= ca->best) {
+	if (ca->mode == CRUISE && !is_surprise && !ca->is_limited && ca->free >= ca->best) {
 		ca->best = ca->free;
 		ca->is_proven = 1;
 	}
 	ca->own = ca->is_starting ? ca->free : max(ca->free, ca->own - (ca->own >> 5));
 	ca->is_starting = false;
-	ca->cut_queue_us = short_us(queue_us);
 	look_anew(sk);
 	if (is_surprise) {
 		doubt_free(sk, ca->free);
@@ -552,7 +642,8 @@ static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 		set_window(sk, carried - below);
 	}
 	ca->mode = CHECK;
-	begin_round(ca, now_us);
+	ca->cut_queue_us = short_us(queue_us);
+	ca->look_start_us = now_us;
 }
 
 static void cruise(struct sock *sk, u32 now_us)
@@ -562,27 +653,6 @@ static void cruise(struct sock *sk, u32 now_us)
 	ca->mode = CRUISE;
 	ca->clean = 0;
 	begin_round(ca, now_us);
-}
-
-/* An empty look, of length us, on the way up. */
-static void ramp(struct sock *sk, u32 us, u32 now_us)
-{
-	struct fairwind *ca = inet_csk_ca(sk);
-	u32 step = scale(ca->window, min(us, 2 * ca->base_us), ca->base_us);
-	u32 end = ca->free - ca->free / RAMP_GAP;
-
-	if (ca->free && ca->window >= ca->free / 4 && !ca->is_starting)
-		step /= GROWTH_MAX;
-	if (ca->free && ca->window + step >= end) {
-		set_window(sk, end);
-		ca->own = ca->is_starting ? ca->free : ca->own;
-		ca->is_starting = false;
-		cruise(sk, now_us);
-		return;
-	}
-	set_window(sk, ca->window + step);
-	if (ca->is_starting)
-		ca->own = max(ca->own, ca->window);
 }
 
 /* Before packets are sent at once. */
@@ -607,6 +677,27 @@ static inline u32 run_window(const struct fairwind *ca)
 	return ca->mode == BURST ? ca->window / PACKET + RUN_PACKETS : ca->train_packets;
 }
 
+/* An empty look, of length us, on the way up. */
+static void ramp(struct sock *sk, u32 us, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 step = scale(ca->window, min(us, 2 * ca->base_us), ca->base_us);
+	u32 end = ca->free - ca->free / RAMP_GAP;
+
+	if (ca->free && ca->window >= ca->free / 4 && !ca->is_starting)
+		step /= GROWTH_MAX;
+	if (ca->free && ca->window + step >= end) {
+		set_window(sk, end);
+		ca->own = ca->is_starting ? ca->free : ca->own;
+		ca->is_starting = false;
+		cruise(sk, now_us);
+		return;
+	}
+	set_window(sk, ca->window + step);
+	if (ca->is_starting)
+		ca->own = max(ca->own, ca->window);
+}
+
 /* After a queue that was its own: RAMP or CRUISE, but first a burst if the link once carried clearly more. */
 static void go_on(struct sock *sk, u32 now_us)
 {
@@ -617,7 +708,7 @@ static void go_on(struct sock *sk, u32 now_us)
 	/* Noise may have made what the first window showed. */
 	if (!ca->is_proven && 4U * ca->noise_us > packet_time(ca, ca->free))
 		ca->best = ca->free;
-	if (ca->free < ca->best - ca->best / 8) {
+	if (ca->free < ca->best - ca->best / 8 && !ca->is_shared && !ca->is_limited) {
 		if (ca->free >= 4 * PACKET && !before(now_us, ca->due_us))
 			begin_run(sk, BURST);
 	} else {
@@ -658,14 +749,14 @@ static bool is_holding(struct sock *sk, u32 queue_us, u32 tolerated)
 	if (ca->suspects < needed || ca->is_congested)
 		return false;
 	if (!ca->clean) {
-		ca->hold_first_us = queue_us;
-		ca->hold_least_us = queue_us;
+		ca->hold_first_us = short_us(queue_us);
+		ca->hold_least_us = short_us(queue_us);
 	}
-	if (queue_us > ca->hold_first_us + max(tolerated, ca->hold_first_us / 4)) {
+	if (queue_us > ca->hold_first_us + max(tolerated, ca->hold_first_us / 4U)) {
 		ca->suspects = 0;
 		return false;
 	}
-	ca->hold_least_us = min(ca->hold_least_us, queue_us);
+	ca->hold_least_us = short_us(min((u32)ca->hold_least_us, queue_us));
 	if (++ca->clean > HOLD_LOOKS)
 		ca->clean = 0;
 	return true;
@@ -684,7 +775,7 @@ static void end_hold(struct sock *sk, u32 now_us)
 		ca->due_us = now_us;
 		return;
 	}
-	ca->rise_us = short_us(min(ca->rise_us + ca->hold_least_us, ca->base_us / 2));
+	ca->rise_us = short_us(min((u32)ca->rise_us + ca->hold_least_us, ca->base_us / 2));
 	go_on(sk, now_us);
 }
 
@@ -746,19 +837,28 @@ static void learn_noise(struct fairwind *ca, u32 queue_us)
 		ca->noise_us -= (ca->noise_us - change + 15) / 16;
 }
 
+/* How much later than ever before the packet came to the receiver by its time stamps, 16 us. */
+static u16 forward_change(struct sock *sk, u32 tsval, u32 rtt_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+	u16 forward = (u16)((tsval * 1000 - ((u32)tcp_sk(sk)->tcp_mstamp - rtt_us)) / 16);
+
+	if (!ca->has_forward || (short)(forward - ca->forward_base) < 0)
+		ca->forward_base = forward;
+	ca->has_forward = true;
+	return forward - ca->forward_base;
+}
+
 /*
  * The largest part of the queue that can be on the way forward. Time stamps have milliseconds: the least of
- * a look is early by up to one, the more samples the more, and the base by all of it.
+ * a look is early by up to one, the more samples the more, and the base by all of it. The base rises, because
+ * clocks drift; connections that look together have one each.
  */
 static u32 forward_at_most(struct fairwind *ca, u32 us, u32 now_us)
 {
-	s32 change = (short)(ca->forward - ca->forward_base);
-
-	if (change < 0)
-		ca->forward_base = ca->forward;
-	else if (now_us % DRIFT_US < us)
-		ca->forward_base += change > 0;
-	return (u32)max(change, 0) * 16 + 16;
+	if (ca->forward && now_us % DRIFT_US < us)
+		ca->forward_base += max((u32)ca->members, 1U);
+	return ca->forward * 16U + 16;
 }
 
 /* A look, of length us, has ended. */
@@ -1206,7 +1306,7 @@ static void answer_many_losses(struct sock *sk, u32 acked, u32 lost)
 	ca->patience = param(sk, patience);
 	ca->is_starting = false;
 	ca->clean = 0;
-	ca->reduce_after = tp->delivered + max(tcp_packets_in_flight(tp), ca->window / PACKET);
+	ca->reduce_after = tp->delivered + max(tcp_packets_in_flight(tp), own_share(ca) / PACKET);
 }
 
 /* Counts packets with a queue and without one apart. Old ones count less and less. */
@@ -1308,6 +1408,23 @@ static void answer_loss(struct sock *sk, const struct rate_sample *rs, u32 now_u
 	ca->reduce_after = tp->delivered + max(tcp_packets_in_flight(tp), was / PACKET);
 }
 
+/* Time until all connections have changed their windows, each at its next ACK, us. */
+static inline u32 adoption_us(const struct fairwind *ca)
+{
+	if (ca->members < 2 || ca->base_us == NONE || !is_even(ca))
+		return 0;
+	return min(scale(ca->base_us, 2 * PACKET, own_share(ca)), ca->base_us);
+}
+
+/* Whether the connection's part of the window limits it. If not, an empty queue says nothing of a larger one. */
+static inline bool is_window_used(struct sock *sk, const struct rate_sample *rs)
+{
+	u32 share = own_share(inet_csk_ca(sk));
+
+	return !rs->is_app_limited &&
+	       (share < 4 * PACKET || tcp_sk(sk)->max_packets_out >= share / (2 * PACKET));
+}
+
 /* Takes a sample into the look, and judges it when the look is over. */
 static void look(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 now_us)
 {
@@ -1316,59 +1433,51 @@ static void look(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 
 	u32 tsval = cc_tsval(tp);
 	u32 us, round_us;
 
-	if (before(rs->prior_delivered, ca->after)) {
-		ca->look_us = NONE;
+	if (before(rs->prior_delivered, ca->after))
 		return;
-	}
 	if (ca->look_us == NONE) {
 		ca->samples = 0;
 		ca->look_start_us = now_us;
+		ca->forward = (u16)~0U;
 	}
-	if (tsval) {
-		u16 forward = (u16)((tsval * 1000 - ((u32)tp->tcp_mstamp - rtt_us)) / 16);
-
-		if (!ca->has_forward)
-			ca->forward_base = forward;
-		if (ca->look_us == NONE || (short)(forward - ca->forward) < 0)
-			ca->forward = forward;
-		ca->has_forward = true;
-	}
+	if (tsval)
+		ca->forward = min(ca->forward, forward_change(sk, tsval, rtt_us));
 	ca->look_us = min(ca->look_us, rtt_us);
 	ca->samples = min(ca->samples + 1U, SAMPLES);
 	us = now_us - ca->look_start_us;
 	round_us = ca->base_us == NONE ? rtt_us : ca->base_us;
 	/* One sample of a noisy path says little. */
-	if ((us >= round_us / LOOKS && ca->samples >= SAMPLES) ||
+	if ((us >= max(round_us / LOOKS, adoption_us(ca)) && ca->samples >= SAMPLES) ||
 	    us >= (ca->mode != YIELD && ca->noise_us > packet_us(ca) ? SAMPLES * round_us :
 								       round_us)) {
 		u32 least_us = ca->look_us;
-		/* What was not limited by this window says nothing of a larger one. */
-		bool is_used =
-			!rs->is_app_limited && (ca->window < 4 * PACKET ||
-						tp->max_packets_out >= ca->window / (2 * PACKET));
-
 		ca->look_us = NONE;
-		judge(sk, least_us, us, is_used, now_us);
+		judge(sk, least_us, us, is_window_used(sk, rs), now_us);
 	}
 }
 
 static void send(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	const struct fairwind *ca = inet_csk_ca(sk);
+	struct fairwind *ca = inet_csk_ca(sk);
 	u32 rtt_us = ca->base_us == NONE ? max(tp->srtt_us >> 3, 1000U) : ca->base_us;
 
-	if ((ca->mode == BURST && ca->is_sending) || (ca->mode == TRAIN && ca->is_fair)) {
+	if (ca->is_leader &&
+	    ((ca->mode == BURST && ca->is_sending) || (ca->mode == TRAIN && ca->is_fair))) {
 		tp->snd_cwnd = max(min(run_window(ca), tp->snd_cwnd_clamp), 1U);
 		sk->sk_pacing_rate = sk->sk_max_pacing_rate;
-	} else if (ca->mode == TRAIN) {
+	} else if (ca->mode == TRAIN && ca->is_leader) {
 		u32 delivered = min(tp->delivered - ca->after, ca->train_packets - 1U);
 
 		tp->snd_cwnd = max(min(ca->train_packets - delivered, tp->snd_cwnd_clamp), 1U);
 		sk->sk_pacing_rate =
 			min(window_rate(sk, ca->own / 2, rtt_us), (u64)sk->sk_max_pacing_rate);
 	} else {
-		set_fine_window(sk, ca->window, rtt_us);
+		set_fine_window(sk, own_share(ca), rtt_us);
+		if (ca->is_eased && before(tp->delivered, ca->reduce_after))
+			sk->sk_pacing_rate -= sk->sk_pacing_rate / 8;
+		else
+			ca->is_eased = 0;
 	}
 	tp->snd_ssthresh = max(tp->snd_cwnd, 2U);
 }
@@ -1391,29 +1500,259 @@ static void take_over(struct sock *sk)
 	ca->base_us += ca->syn_saves_us;
 	ca->own = ca->window;
 	ca->free = ca->window;
-	ca->cut_queue_us = short_us(rtt_us - min(ca->base_us, rtt_us));
 	ca->is_starting = false;
 	ca->mode = CHECK;
-	begin_round(ca, (u32)tp->tcp_mstamp);
+	ca->cut_queue_us = short_us(rtt_us - min(ca->base_us, rtt_us));
+}
+
+/*
+ * Counts the connections that send. One that has nothing left to send leaves, and comes back with its next ACK. Who has
+ * gone without a word is missing when those are counted of which there are ACKs.
+ */
+static inline void count_members(struct sock *sk, struct fairwind_path *path, bool is_leaving)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 now_us = (u32)tcp_sk(sk)->tcp_mstamp;
+
+	if (now_us - path->count_us > max(COUNT_US, 4 * min(ca->base_us, COUNT_US))) {
+		ca->members = max(path->heard, 1);
+		path->heard = 0;
+		path->count_us = now_us;
+		path->round++;
+	}
+	if (ca->seen_round != (path->round & 3)) {
+		ca->seen_round = path->round;
+		path->heard += path->heard < MEMBERS_MAX;
+	}
+	if (!ca->is_member)
+		ca->members += ca->members < MEMBERS_MAX;
+	ca->members = max((u8)ca->members, path->heard);
+	ca->is_member = 1;
+	if (is_leaving) {
+		ca->members -= ca->members > 0;
+		path->heard -= path->heard > 0;
+		ca->seen_round = path->round - 1U;
+		ca->is_member = 0;
+	}
+	if (ca->members < 2)
+		ca->is_limited = 0;
+}
+
+/* A leader of which there has been no ACK for so long has nothing to send, us. */
+static inline u32 silent_us(const struct fairwind *ca)
+{
+	u32 base_us = min(ca->base_us, COUNT_US);
+	u32 us = 4 * base_us + 2 * ACK_DELAY_US;
+
+	if (ca->mode == TRAIN || ca->mode == BURST)
+		return us + RUN_TIMEOUT_US;
+	return us + min(scale(8 * base_us, PACKET, ca->window), RUN_TIMEOUT_US);
+}
+
+/*
+ * Whether this connection may lead next. The lead goes round by the ids, but one of which there is no ACK just now is
+ * passed over.
+ */
+static inline bool may_lead_next(const struct fairwind_path *path, const struct fairwind *ca,
+				 u32 now_us)
+{
+	u32 lead_us = max(LEAD_ROUNDS * min(ca->base_us, COUNT_US), LEAD_US);
+	u32 us = now_us - path->lead_us;
+	u32 ahead = (ca->id + MEMBERS_MAX - path->leader) % MEMBERS_MAX;
+
+	if (now_us - path->heard_us > silent_us(ca))
+		return true;
+	/* What the leader tries must end. A yielding sender sends too little for it to matter who does. */
+	if (ca->mode == YIELD || ca->mode == TRAIN || ca->mode == BURST)
+		return false;
+	if (path->next && now_us - path->next_us < lead_us)
+		return false;
+	return us > lead_us && us - lead_us >= lead_us / MEMBERS_MAX * (ahead - min(ahead, 1U));
+}
+
+/* Its part has become larger: before it has sent that once, no ACKs tell it when to send. */
+static inline void ease(struct sock *sk)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	ca->is_eased = 1;
+	ca->reduce_after = tcp_sk(sk)->delivered + own_share(ca) / PACKET;
+}
+
+static void take_lead(struct sock *sk, struct fairwind_path *path, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	path->leader = ca->id;
+	path->next = 0;
+	path->lead_us = now_us;
+	path->heard_us = now_us;
+	ca->is_leader = 1;
+	ca->is_next = 0;
+	ca->after = tcp_sk(sk)->delivered;
+	ca->look_us = NONE;
+	if (!is_even(ca))
+		ease(sk);
+	if (ca->mode == TRAIN)
+		ca->mode = YIELD;
+	else if (ca->mode == BURST)
+		ca->mode = CHECK;
+}
+
+/*
+ * Passes the lead on. What the next leader is to send next has been put off by its rate until now: it leads from the
+ * first ACK for what it has sent since it knows.
+ */
+static void pass_lead(struct sock *sk, struct fairwind_path *path, const struct rate_sample *rs)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 now_us = (u32)tp->tcp_mstamp;
+
+	ca->is_leader = path->leader == ca->id;
+	ca->is_next = path->next == ca->id || (ca->is_leader && path->next);
+	if (ca->seen_change != (path->changes & 3)) {
+		ca->seen_change = path->changes;
+		ca->after = tp->delivered;
+		if (ca->mode == YIELD)
+			ca->reduce_after = tp->delivered + tcp_packets_in_flight(tp);
+	}
+	if (ca->is_leader) {
+		path->heard_us = now_us;
+	} else if (ca->is_next) {
+		if (rs && !before(rs->prior_delivered, ca->after))
+			take_lead(sk, path, now_us);
+	} else if (rs && may_lead_next(path, ca, now_us)) {
+		if (is_even(ca)) {
+			take_lead(sk, path, now_us);
+			return;
+		}
+		path->next = ca->id;
+		path->next_us = now_us;
+		ca->is_next = 1;
+		ca->after = tp->delivered;
+	}
+}
+
+/* Where one alone cannot use the window for some rounds, as by its application or its receiver, all send. */
+static void watch_use(struct sock *sk, struct fairwind_path *path, const struct rate_sample *rs,
+		      u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	if (is_even(ca) || (ca->mode != CRUISE && !ca->is_starting) || is_window_used(sk, rs))
+		path->filled_us = now_us;
+	else if (ca->members > 1 && !before(tcp_sk(sk)->delivered, ca->reduce_after) &&
+		 now_us - path->filled_us > LIMITED_ROUNDS * min(ca->base_us, COUNT_US))
+		ca->is_limited = 1;
+}
+
+/*
+ * A packet of a connection that does not lead: has it met the queue that the leader's cut has just answered? Behind fair
+ * queueing it has not.
+ */
+static void vote(struct sock *sk, struct fairwind_path *path, u32 rtt_us, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 queue_us = rtt_us - min(ca->base_us, rtt_us);
+
+	if (!rtt_us || is_even(ca) || ca->mode != CHECK || ca->look_us != NONE ||
+	    now_us - ca->look_start_us > ca->base_us / 2 || ca->cut_queue_us < 3 * packet_us(ca))
+		return;
+	/* Packets of its own lead met its own queue. */
+	if (tcp_sk(sk)->packets_out > own_share(ca) / PACKET + 4)
+		return;
+	if (queue_us >= ca->cut_queue_us / 4U * 3)
+		path->votes = min(path->votes + 1, VOTES_MAX);
+	else if (queue_us <= ca->cut_queue_us / 2U)
+		path->votes -= min(path->votes, 2);
+	if (path->votes >= VOTES)
+		ca->is_shared = 1;
+	else if (!path->votes)
+		ca->is_shared = 0;
+}
+
+/*
+ * Takes over what the connections between the two hosts have in common. NULL if another of them is just at it, or the
+ * kernel has no memory: this ACK is left out then. rs is NULL without an ACK.
+ */
+static struct fairwind_path *enter(struct sock *sk, const struct rate_sample *rs, bool is_leaving)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct fairwind *ca = inet_csk_ca(sk);
+	struct fairwind_path *path = cc_shared(sk);
+	u32 now = (u32)(tp->tcp_mstamp >> 20);
+	u32 members = ca->members;
+
+	if (!path || __sync_lock_test_and_set(&path->is_busy, 1))
+		return 0;
+	if (!ca->id) {
+		path->ids = path->ids % MEMBERS_MAX + 1;
+		ca->id = path->ids;
+		ca->seen_round = path->round - 1U;
+		ca->seen_change = path->changes;
+	}
+	if (!path->used || now - path->used > FORGOTTEN) {
+		path->leader = ca->id;
+		path->lead_us = (u32)tp->tcp_mstamp;
+		path->next = 0;
+		path->votes = 0;
+		path->heard = 0;
+		path->count_us = (u32)tp->tcp_mstamp;
+		path->round++;
+		ca->members = 0;
+		ca->is_member = 0;
+	} else {
+		__builtin_memcpy(ca, path->law, SHARED_SIZE);
+	}
+	path->used = max(now, 1U);
+	count_members(sk, path, is_leaving);
+	pass_lead(sk, path, rs);
+	if (members > 1 && ca->members < members && (is_even(ca) || ca->members < 2))
+		ease(sk);
+	/* Another may lead at once. */
+	if (is_leaving && ca->is_leader)
+		path->heard_us -= 1U << 30;
+	return path;
+}
+
+static void leave(struct sock *sk, struct fairwind_path *path)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+
+	if (ca->is_changed) {
+		ca->is_changed = 0;
+		path->changes++;
+		ca->seen_change = path->changes;
+	}
+	__builtin_memcpy(path->law, ca, SHARED_SIZE);
+	/* eBPF has no release. */
+	__sync_lock_test_and_set(&path->is_busy, 0);
 }
 
 CC_HOOK(void, fairwind_init, struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct fairwind *ca = inet_csk_ca(sk);
+	struct fairwind_path *path = enter(sk, 0, false);
+	bool is_first = !ca->window;
 
-	ca->window = TCP_INIT_CWND * PACKET;
-	ca->own = TCP_INIT_CWND * PACKET;
-	ca->patience = param(sk, patience);
-	ca->base_us = NONE;
-	ca->look_us = NONE;
-	ca->is_starting = true;
-	ca->after = tp->delivered;
 	start_pacing(sk);
-	if (tp->delivered > TCP_INIT_CWND && tp->srtt_us >> 3) {
-		take_over(sk);
-		send(sk);
+	ca->after = tp->delivered;
+	if (is_first) {
+		ca->window = TCP_INIT_CWND * PACKET;
+		ca->own = TCP_INIT_CWND * PACKET;
+		ca->patience = param(sk, patience);
+		ca->base_us = NONE;
+		ca->look_us = NONE;
+		ca->is_starting = true;
+		if (tp->delivered > TCP_INIT_CWND && tp->srtt_us >> 3)
+			take_over(sk);
 	}
+	if (!ca->is_starting || !is_first)
+		send(sk);
+	if (path)
+		leave(sk, path);
 }
 
 /*
@@ -1423,26 +1762,29 @@ CC_HOOK(void, fairwind_init, struct sock *sk)
 CC_HOOK(void, fairwind_release, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	const struct fairwind *ca = inet_csk_ca(sk);
+	struct fairwind *ca = inet_csk_ca(sk);
+	struct fairwind_path *path;
 
 	if (!ca->window)
 		return;
-	tp->snd_cwnd = max(min(ca->window / PACKET, tp->snd_cwnd_clamp), 2U);
-	tp->snd_ssthresh = max(ca->free / PACKET / 2, tp->snd_cwnd);
+	tp->snd_cwnd = max(min(own_share(ca) / PACKET, tp->snd_cwnd_clamp), 2U);
+	tp->snd_ssthresh = max(ca->free / max((u32)ca->members, 1U) / PACKET / 2, tp->snd_cwnd);
 	stop_pacing(sk);
+	path = enter(sk, 0, true);
+	if (path)
+		leave(sk, path);
 }
 
-CC_HOOK(void, fairwind_cong_control, struct sock *sk, u32 ack, int flag,
-	const struct rate_sample *rs)
+/* All that has been written is acknowledged. */
+static inline bool has_nothing_left(const struct tcp_sock *tp)
+{
+	return !tp->packets_out && tp->write_seq == tp->snd_nxt;
+}
+
+static void follow_law(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 now_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
-	u32 now_us = (u32)tcp_sk(sk)->tcp_mstamp;
-	u32 rtt_us;
 
-	/* The SYN's acknowledgement, before init. */
-	if (!ca->window)
-		return;
-	rtt_us = delay_sample(rs, flag, &ca->doubtful);
 	if (ca->is_starting) {
 		if (tcp_sk(sk)->delivered <= TCP_INIT_CWND + 1)
 			watch_first_window(sk, rtt_us, now_us);
@@ -1460,18 +1802,53 @@ CC_HOOK(void, fairwind_cong_control, struct sock *sk, u32 ack, int flag,
 	else if (rtt_us)
 		look(sk, rs, rtt_us, now_us);
 	/* Looks may be rare. */
-	if (ca->mode == YIELD && !before(now_us, ca->due_us))
+	if (ca->mode == YIELD && !before(now_us, ca->due_us) && ca->is_leader)
 		begin_train(sk);
+}
+
+CC_HOOK(void, fairwind_cong_control, struct sock *sk, u32 ack, int flag,
+	const struct rate_sample *rs)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 now_us = (u32)tp->tcp_mstamp;
+	struct fairwind_path *path;
+	u32 rtt_us;
+	u8 doubtful;
+
+	/* The SYN's acknowledgement, before init. */
+	if (!ca->window)
+		return;
+	path = enter(sk, rs, has_nothing_left(tp));
+	if (!path)
+		return;
+	doubtful = ca->doubtful;
+	rtt_us = delay_sample(rs, flag, &doubtful);
+	ca->doubtful = doubtful;
+	if (ca->is_leader)
+		watch_use(sk, path, rs, now_us);
+	else
+		vote(sk, path, rtt_us, now_us);
+	if (ca->is_leader || (is_even(ca) && ca->mode != TRAIN && ca->mode != BURST))
+		follow_law(sk, rs, rtt_us, now_us);
 	send(sk);
+	leave(sk, path);
 }
 
 /* A timeout. */
 CC_HOOK(void, fairwind_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
-	const struct fairwind *ca = inet_csk_ca(sk);
+	struct fairwind *ca = inet_csk_ca(sk);
+	struct fairwind_path *path;
 
-	if (event == CA_EVENT_LOSS)
+	if (event != CA_EVENT_LOSS || !ca->window)
+		return;
+	path = enter(sk, 0, false);
+	if (!path)
+		return;
+	if (ca->is_leader)
 		set_window(sk, ca->window / 2);
+	leave(sk, path);
 }
 
 CC_HOOK(u32, fairwind_ssthresh, struct sock *sk)

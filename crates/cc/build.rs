@@ -162,7 +162,7 @@ fn native(folder: &Path, sanitizers: Sanitizers) -> cc::Build {
 
 fn compile_ebpf(control: &ControlFile, out: &Path) {
     let object = out.join(format!("{}.bpf.o", control.name));
-    fairwind_bpf_build::compile(&control.path, object, &[]);
+    fairwind_bpf_build::compile(&control.path, object, &[fairwind_bpf_build::V3]);
 }
 
 /// Rust declarations of the symbols that `CC_CONTROL` defines, and a table of them.

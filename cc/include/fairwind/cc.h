@@ -66,6 +66,11 @@
  *	fails to compile if the control's state does not fit in CC_PRIV_SIZE, and describes the
  *	state to the tracer, which shows the fields of struct <name>.
  *
+ * CC_SHARED(type)
+ *	gives the control state that all its connections between the same two hosts share, with the same
+ *	parameters: cc_shared(sk), which may be NULL, and all zero at first. In the kernel connections may
+ *	use it at the same time, and what has not been used for long may be forgotten.
+ *
  * Clocks: cc_jiffies(sk) in units of 1/cc_hz(sk) s, cc_now_ns(sk), tp->tcp_mstamp (us, at the
  * latest packet received or sent).
  */

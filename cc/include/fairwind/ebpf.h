@@ -26,6 +26,58 @@ static volatile struct cc_settings cc_settings SEC(".data.settings") = { .hz = 1
 #define CC_NO_PARAMETERS() enum { cc_parameters_len }
 #define param(sk, name) (cc_settings.parameters[cc_parameter_##name])
 
+/* Pairs of hosts of which something is known; the longest unused is forgotten first. */
+#define CC_SHARED_MAX 4096
+#define CC_AF_INET 2
+/* Two hosts, as the sender sees them. */
+struct cc_hosts {
+	u32 network; /* the sender's network namespace */
+	u32 family;
+	u32 from[4];
+	u32 to[4];
+};
+
+CC_INLINE void cc_hosts_of(const struct sock *sk, struct cc_hosts *hosts)
+{
+	const struct sock_common *common = &sk->__sk_common;
+
+	hosts->network = common->skc_net.net->ns.inum;
+	hosts->family = common->skc_family;
+	if (hosts->family == CC_AF_INET) {
+		hosts->from[0] = common->skc_rcv_saddr;
+		hosts->to[0] = common->skc_daddr;
+		return;
+	}
+	for (u32 i = 0; i < 4; i++) {
+		hosts->from[i] = common->skc_v6_rcv_saddr.in6_u.u6_addr32[i];
+		hosts->to[i] = common->skc_v6_daddr.in6_u.u6_addr32[i];
+	}
+}
+
+#define CC_SHARED(id)                                                                       \
+	struct {                                                                            \
+		__uint(type, BPF_MAP_TYPE_LRU_HASH);                                        \
+		__uint(max_entries, CC_SHARED_MAX);                                         \
+		__type(key, struct cc_hosts);                                               \
+		__type(value, id);                                                          \
+	} cc_shared_states SEC(".maps");                                                    \
+	CC_INLINE id *cc_shared(struct sock *sk)                                            \
+	{                                                                                   \
+		struct cc_hosts hosts = { 0 };                                              \
+		id *shared;                                                                 \
+                                                                                            \
+		cc_hosts_of(sk, &hosts);                                                    \
+		shared = bpf_map_lookup_elem(&cc_shared_states, &hosts);                    \
+		if (!shared) {                                                              \
+			id zero = { 0 };                                                    \
+                                                                                            \
+			bpf_map_update_elem(&cc_shared_states, &hosts, &zero, BPF_NOEXIST); \
+			shared = bpf_map_lookup_elem(&cc_shared_states, &hosts);            \
+		}                                                                           \
+		return shared;                                                              \
+	}                                                                                   \
+	_Static_assert(1, "")
+
 #define CC_CONTROL(id)                                                              \
 	_Static_assert(sizeof("fw_" #id) <= 16, "the name may have 12 characters"); \
 	char cc_license[] SEC("license") = "Dual BSD/GPL";                          \

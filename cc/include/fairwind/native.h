@@ -19,6 +19,10 @@ struct sock {
 	CC_READ_ONLY u32 jiffies;
 	CC_READ_ONLY u32 parameters[CC_PARAMETERS_MAX];
 	CC_READ_ONLY u32 sk_gso_max_size; /* largest burst handed down at once, bytes */
+	struct {
+		void *state; /* see CC_SHARED; NULL: none */
+		const void *owner;
+	} cc_shared;
 };
 
 struct inet_connection_sock {
@@ -55,6 +59,7 @@ struct tcp_sock {
 	CC_READ_ONLY u32 app_limited; /* `delivered` at which the limitation ends; 0: none */
 	CC_READ_ONLY u32 snd_una;
 	CC_READ_ONLY u32 snd_nxt;
+	CC_READ_ONLY u32 write_seq; /* one past the last byte in the send buffer */
 	CC_READ_ONLY u32 high_seq; /* snd_nxt when the latest reduction began */
 	CC_READ_ONLY u32 mss_cache; /* bytes of payload */
 	CC_READ_ONLY u32 snd_wnd; /* the receiver's window, bytes */
@@ -133,6 +138,14 @@ struct tcp_congestion_ops {
 	enum { cc_parameters_len }; \
 	static const struct cc_parameter cc_parameters[1]
 #define param(sk, name) ((sk)->parameters[cc_parameter_##name])
+
+#define CC_SHARED(id)                                                                    \
+	_Static_assert(sizeof(id) <= CC_SHARED_SIZE, "more than connections may share"); \
+	static inline id *cc_shared(struct sock *sk)                                     \
+	{                                                                                \
+		return sk->cc_shared.state;                                              \
+	}                                                                                \
+	_Static_assert(1, "")
 
 #define CC_CONTROL(id)                                           \
 	extern const struct tcp_congestion_ops fairwind_cc_##id; \

@@ -22,6 +22,8 @@ typedef signed long long s64;
 
 /* Size of a congestion control's state for each connection, bytes: icsk_ca_priv. */
 #define CC_PRIV_SIZE 104
+/* Size at most of what connections between the same two hosts share, bytes. */
+#define CC_SHARED_SIZE 128
 
 /* Congestion states of the kernel, the argument of set_state. */
 enum tcp_ca_state {

@@ -2,8 +2,11 @@
 //! `docs/explanation/background-control.md`).
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
-use fairwind_cc::native::{Control, Parameters, RateSample, TcpSock, ca_event, find};
+use fairwind_cc::native::{
+    Control, Hosts, Parameters, RateSample, SharedState, TcpSock, ca_event, find,
+};
 
 /// The round-trip time without a queue, us.
 const BASE: u32 = 20_000;
@@ -43,6 +46,15 @@ impl Path {
     }
 
     fn with(parameters: &Parameters) -> Path {
+        Path::of(parameters, &Rc::default())
+    }
+
+    /// Just established between these hosts.
+    fn between(hosts: &Rc<Hosts>) -> Path {
+        Path::of(&find("fairwind").unwrap().default_parameters(), hosts)
+    }
+
+    fn of(parameters: &Parameters, hosts: &Rc<Hosts>) -> Path {
         let control = parameters.control();
         let mut path = Path {
             control,
@@ -50,6 +62,7 @@ impl Path {
                 is_cwnd_limited: 1,
                 delivered: 1,
                 max_packets_out: 1_000_000,
+                cc_shared: SharedState::between(hosts),
                 ..TcpSock::default()
             },
             us: 1_000_000_000,
@@ -825,4 +838,74 @@ fn it_leaves_its_window_and_no_pacing_to_the_next() {
     assert_eq!(path.window(), 2);
     let half = window * 5.0 / 6.0 * (7.0 / 8.0) * (7.0 / 8.0) / 2.0;
     near(path.sk.snd_ssthresh, half as u32, 4);
+}
+
+/// A connection that another one between the same hosts is known to.
+fn joined(hosts: &Rc<Hosts>, us: u64) -> TcpSock {
+    let control = find("fairwind").unwrap();
+    let mut sk = TcpSock {
+        cc_shared: SharedState::between(hosts),
+        is_cwnd_limited: 1,
+        delivered: 1,
+        srtt_us: 8 * BASE,
+        tcp_mstamp: us,
+        ..TcpSock::default()
+    };
+    control.init(&mut sk, &control.default_parameters());
+    sk
+}
+
+/// A path whose connection shares what it knows with others between these hosts.
+fn cruising_between(hosts: &Rc<Hosts>) -> Path {
+    Path::between(hosts).cruise()
+}
+
+#[test]
+fn a_connection_that_joins_waits_for_the_lead() {
+    let hosts = Rc::default();
+    let path = cruising_between(&hosts);
+    let other = joined(&hosts, path.us);
+    // A sixteenth of the window is for those that do not lead.
+    near(other.snd_cwnd, path.window() / 16, 1);
+}
+
+#[test]
+fn the_next_connection_has_the_window_of_the_last() {
+    let hosts = Rc::default();
+    let mut path = cruising_between(&hosts);
+    let window = path.window();
+    path.control.release(&mut path.sk);
+    assert_eq!(joined(&hosts, path.us + 1_000_000).snd_cwnd, window);
+    // What nobody has used for some seconds is forgotten.
+    assert_eq!(joined(&hosts, path.us + 20_000_000).snd_cwnd, 10);
+}
+
+#[test]
+fn other_hosts_and_other_parameters_share_nothing() {
+    let hosts = Rc::default();
+    let path = cruising_between(&hosts);
+    assert_eq!(joined(&Rc::default(), path.us).snd_cwnd, 10);
+    let control = find("fairwind").unwrap();
+    let mut sk = TcpSock {
+        cc_shared: SharedState::between(&hosts),
+        tcp_mstamp: path.us,
+        ..TcpSock::default()
+    };
+    let mut gentler = control.default_parameters();
+    gentler.set("belief", 256).unwrap();
+    control.init(&mut sk, &gentler);
+    assert_eq!(sk.snd_cwnd, 10);
+}
+
+#[test]
+fn the_one_that_leads_gives_a_part_to_the_others_and_gets_it_back() {
+    let hosts = Rc::default();
+    let mut path = cruising_between(&hosts);
+    let alone = path.window();
+    let mut other = joined(&hosts, path.us);
+    path.round(BASE);
+    near(path.window(), alone * 15 / 16, 4);
+    path.control.release(&mut other);
+    path.rounds(2, BASE);
+    assert!(path.window() >= alone, "{alone} to {}", path.window());
 }

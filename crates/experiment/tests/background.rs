@@ -314,3 +314,109 @@ reverse = { bandwidth = "unlimited", queue = "unlimited" }
         arrived.mbps(0, 14, 22)
     );
 }
+
+/// Flows from one host to another over a link of 100 Mbit/s and 20 ms with these fields; `flows` follows.
+fn from_one_host(duration_s: u64, link: &str, flows: &str) -> Arrived {
+    let text = format!(
+        r#"
+duration = "{duration_s}s"
+[record]
+interval = "100ms"
+
+[[link]]
+between = ["near", "far"]
+bandwidth = "100Mbit/s"
+delay = "10ms"
+{link}
+
+[[link]]
+between = ["other", "near"]
+
+[[link]]
+between = ["host", "near"]
+
+[[flow]]
+name = "background"
+from = "host"
+to = "far"
+congestion_control = "fairwind"
+{flows}
+"#
+    );
+    run(&text, Path::new(""), 1)
+}
+
+#[test]
+fn flows_of_one_host_are_one_sender_behind_fair_queueing() {
+    let flows = r#"
+count = 8
+every = "200ms"
+
+[[flow]]
+from = "other"
+to = "far"
+congestion_control = "cubic"
+start = "8s"
+"#;
+    let link = "queue = \"660pkt\"\naqm = { kind = \"fq-codel\" }";
+    let arrived = from_one_host(20, link, flows);
+    let before: f64 = (0..8).map(|flow| arrived.mbps(flow, 4, 8)).sum();
+    assert!(before > 80.0, "{before} Mbit/s alone");
+    let cubic = arrived.mbps(8, 8, 20);
+    assert!(cubic > 80.0, "{cubic} Mbit/s for Cubic");
+}
+
+#[test]
+fn flows_of_one_host_that_share_a_queue_have_equal_parts() {
+    let flows = "count = 8\nevery = \"200ms\"";
+    let arrived = from_one_host(15, "queue = \"170pkt\"", flows);
+    let each: Vec<f64> = (0..8).map(|flow| arrived.mbps(flow, 5, 15)).collect();
+    let all: f64 = each.iter().sum();
+    assert!(all > 88.0, "{all} Mbit/s");
+    for mbps in each {
+        let part = mbps / all * 8.0;
+        assert!((0.9..1.1).contains(&part), "{part} of an equal part");
+    }
+}
+
+#[test]
+fn the_next_connection_between_two_hosts_begins_where_the_last_ended() {
+    let flows = r#"
+bytes = "40MB"
+
+[[flow]]
+from = "host"
+to = "far"
+congestion_control = "fairwind"
+start = "6s"
+"#;
+    let arrived = from_one_host(8, "queue = \"170pkt\"", flows);
+    // Slow start would take ten round trips, 200 ms, and less than half of that time's bytes.
+    let first = arrived.mbps(1, 6, 7);
+    assert!(first > 85.0, "{first} Mbit/s in its first second");
+}
+
+#[test]
+fn flows_of_one_host_that_cannot_fill_the_link_alone_fill_it_together() {
+    let flows = "count = 8\nevery = \"200ms\"\nreceive_buffer = \"80kB\"";
+    let arrived = from_one_host(15, "queue = \"170pkt\"", flows);
+    let all: f64 = (0..8).map(|flow| arrived.mbps(flow, 5, 15)).sum();
+    assert!(all > 85.0, "{all} Mbit/s");
+}
+
+#[test]
+fn a_flow_of_many_that_ends_leaves_its_part_to_the_others() {
+    let flows = r#"
+count = 4
+bytes = "20MB"
+
+[[flow]]
+from = "host"
+to = "far"
+congestion_control = "fairwind"
+"#;
+    let arrived = from_one_host(20, "queue = \"170pkt\"", flows);
+    // The four have 80 MB, for which all five need 8 s.
+    let alone = arrived.mbps(4, 12, 20);
+    assert!(alone > 85.0, "{alone} Mbit/s");
+}

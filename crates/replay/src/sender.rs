@@ -5,6 +5,8 @@
 //! window falls in recovery, when a timer expires. Once its state differs, the ACKs answer packets
 //! that it has not sent, or has sent at another time.
 
+use std::rc::Rc;
+
 use fairwind_cc::native::Parameters;
 use fairwind_path::units::Time;
 use fairwind_sim::packet::{Kind, Packet, SackBlocks};
@@ -91,7 +93,7 @@ fn open(exchange: &Exchange, parameters: &Parameters) -> Sender {
     };
     let mut out = Vec::new();
     let opened = time(exchange.opened_us);
-    let mut sender = Sender::new(opened, &config, 0, 0);
+    let mut sender = Sender::new(opened, &config, &Rc::default(), 0, 0);
     sender.open(opened, &mut out);
     let answer = Packet {
         window: exchange.window,

@@ -1,6 +1,10 @@
 //! The event loop: takes the next due source off the agenda and dispatches to pipes, connections
 //! and applications.
 
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use fairwind_cc::native::Hosts;
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::{Application, Driver, Step};
 
@@ -57,6 +61,8 @@ pub(crate) struct Engine<'a> {
     next_sample: Time,
     next_progress: Time,
     progress_step: Duration,
+    /// What the connections of two hosts share.
+    hosts: HashMap<[u32; 2], Rc<Hosts>>,
     out: Vec<Packet>,
     data_packets: u64,
     events: u64,
@@ -109,6 +115,7 @@ impl<'a> Engine<'a> {
             },
             next_progress: Time::ZERO,
             progress_step: (scenario.duration / PROGRESS_STEPS).max(Duration::from_nanos(1)),
+            hosts: HashMap::new(),
             out: Vec::new(),
             data_packets: 0,
             events: 0,
@@ -292,7 +299,9 @@ impl<'a> Engine<'a> {
             Step::Open(bytes) => {
                 connection.generation = connection.generation.wrapping_add(1);
                 connection.opened = now;
-                let mut sender = Sender::new(now, &config.tcp, index as u32, connection.generation);
+                let hosts = self.hosts.entry(config.hosts).or_default();
+                let mut sender =
+                    Sender::new(now, &config.tcp, hosts, index as u32, connection.generation);
                 sender.write(now, bytes, &mut self.out);
                 sender.open(now, &mut self.out);
                 connection.ends = Some((sender, Receiver::new(&config.tcp)));

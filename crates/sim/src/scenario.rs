@@ -45,6 +45,9 @@ pub struct Hop {
 /// A sender, a receiver, their routes and their traffic.
 #[derive(Clone, Debug)]
 pub struct FlowConfig {
+    /// Numbers of the sending and of the receiving host: connections between the same two share what their
+    /// congestion control lets them.
+    pub hosts: [u32; 2],
     /// When the sender opens its connection or sends its first datagram.
     pub start: Time,
     /// What is sent.

@@ -39,6 +39,7 @@ fn beside_udp(control: &str, stack: Stack, udp_mbps: u64) -> Scenario {
             pipes.push(pipe(10 * MBPS, Duration::ZERO, 1000));
         }
         flows.push(FlowConfig {
+            hosts: [flows.len() as u32 + 1, 0],
             start: Time::ZERO,
             application,
             tcp: TcpConfig {

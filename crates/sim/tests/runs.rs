@@ -33,6 +33,7 @@ fn dumbbell(applications: &[Application], seconds: u64) -> Scenario {
             pipes.push(pipe(100, Duration::ZERO, 1000));
         }
         flows.push(FlowConfig {
+            hosts: [flows.len() as u32 + 1, 0],
             start: Time::from_millis(100 * index as u64),
             application: application.clone(),
             tcp: TcpConfig {

@@ -61,10 +61,10 @@ fn in_rust() -> Vec<Row> {
     }
     let mut rows = all_fields!(TcpSock, "",
         sk_pacing_rate sk_max_pacing_rate sk_pacing_status hz now_ns jiffies parameters
-        sk_gso_max_size icsk_ca_state icsk_retransmits icsk_ca_priv snd_cwnd snd_cwnd_cnt
+        sk_gso_max_size cc_shared icsk_ca_state icsk_retransmits icsk_ca_priv snd_cwnd snd_cwnd_cnt
         snd_cwnd_stamp snd_ssthresh snd_cwnd_clamp snd_cwnd_used prior_cwnd prr_delivered prr_out
         max_packets_out cwnd_usage_seq packets_out sacked_out lost_out retrans_out srtt_us mdev_us
-        rttvar_us rtt_min_us delivered delivered_ce lost app_limited snd_una snd_nxt high_seq
+        rttvar_us rtt_min_us delivered delivered_ce lost app_limited snd_una snd_nxt write_seq high_seq
         mss_cache snd_wnd lsndtime is_cwnd_limited rcv_tsval reord_seen bytes_acked tcp_mstamp
         first_tx_mstamp delivered_mstamp);
     rows.extend(all_fields!(RateSample, "rs.",

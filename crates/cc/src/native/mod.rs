@@ -16,11 +16,13 @@ mod control;
 mod layout;
 mod parameter;
 mod parameters;
+mod shared;
 mod socket;
 
 pub use control::{Control, all, find};
 pub use parameter::Parameter;
 pub use parameters::{ParameterError, Parameters};
+pub use shared::{Hosts, SharedState};
 pub use socket::{
     AckSample, CA_PRIV_WORDS, GSO_MAX_SIZE, PACING_FQ, PACING_NEEDED, PACING_NONE, PARAMETERS_MAX,
     RateSample, TCP_INFINITE_SSTHRESH, TCP_INIT_CWND, TcpSock, ca_event, ca_state,

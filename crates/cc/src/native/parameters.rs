@@ -28,6 +28,7 @@ impl Control {
         debug_assert_eq!(self, parameters.control);
         sk.icsk_ca_priv = Default::default();
         sk.parameters = parameters.values;
+        sk.cc_shared.choose(parameters);
     }
 
     /// Calls the hook `init`: the connection is established (`tcp_init_congestion_control`).

@@ -4,6 +4,8 @@
 //! Names and units are the kernel's. [`TcpSock`] is flat where C nests `struct sock` in
 //! `struct inet_connection_sock` in `struct tcp_sock`; the layout in memory is the same.
 
+use super::shared::SharedState;
+
 /// Congestion states, the kernel's `enum tcp_ca_state`.
 pub mod ca_state {
     /// Normal operation.
@@ -71,6 +73,8 @@ pub struct TcpSock {
     pub parameters: [u32; PARAMETERS_MAX],
     /// Size of the largest burst handed to the network at once, bytes.
     pub sk_gso_max_size: u32,
+    /// What the control shares with its other connections between the same two hosts.
+    pub cc_shared: SharedState,
 
     /// One of [`ca_state`].
     pub icsk_ca_state: u8,
@@ -129,6 +133,8 @@ pub struct TcpSock {
     pub snd_una: u32,
     /// Next sequence number to send.
     pub snd_nxt: u32,
+    /// One past the last byte in the send buffer, a sequence number.
+    pub write_seq: u32,
     /// `snd_nxt` when the latest reduction began.
     pub high_seq: u32,
     /// Payload of a full packet, bytes.
@@ -166,6 +172,7 @@ impl Default for TcpSock {
             jiffies: 0,
             parameters: [0; PARAMETERS_MAX],
             sk_gso_max_size: GSO_MAX_SIZE,
+            cc_shared: SharedState::default(),
             icsk_ca_state: ca_state::OPEN,
             icsk_retransmits: 0,
             icsk_ca_priv: [0; CA_PRIV_WORDS],
@@ -194,6 +201,7 @@ impl Default for TcpSock {
             app_limited: 0,
             snd_una: 0,
             snd_nxt: 0,
+            write_seq: 0,
             high_seq: 0,
             mss_cache: 1448,
             snd_wnd: 0,

@@ -181,6 +181,7 @@ impl Cell {
             pipes.push(pipe(bps * 10.0, delay, 100_000));
             pipes.push(pipe(bps * 10.0, delay, 100_000));
             flows.push(FlowConfig {
+                hosts: [flows.len() as u32 + 1, 0],
                 start: Time::from_millis((start * 1e3) as u64),
                 application,
                 tcp: TcpConfig {

@@ -123,7 +123,13 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfi
             parameters: own(flow, &switch.control)?.clone(),
         })
     };
+    let host = |name: &str| {
+        let nodes = experiment.topology().nodes();
+        let position = nodes.iter().position(|node| node == name);
+        position.expect("a route between the hosts") as u32
+    };
     Ok(FlowConfig {
+        hosts: [host(&flow.from.value), host(&flow.to.value)],
         start: Time::ZERO + copy.start,
         application: work::traffic(flow).ok_or_else(|| unable(flow))?,
         tcp: TcpConfig {

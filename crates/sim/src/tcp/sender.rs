@@ -19,7 +19,9 @@
 //! congestion controls read are in the [`TcpSock`], which the owners are handed to keep their part
 //! of it.
 
-use fairwind_cc::native::{Parameters, TcpSock};
+use std::rc::Rc;
+
+use fairwind_cc::native::{Hosts, Parameters, SharedState, TcpSock};
 use fairwind_path::units::Time;
 
 use crate::packet::{Kind, Packet, SackBlocks};
@@ -93,11 +95,18 @@ pub struct Sender {
 
 impl Sender {
     /// Creates a sender that opens its connection at `now`.
-    pub fn new(now: Time, config: &TcpConfig, connection: u32, generation: u16) -> Self {
+    pub fn new(
+        now: Time,
+        config: &TcpConfig,
+        hosts: &Rc<Hosts>,
+        connection: u32,
+        generation: u16,
+    ) -> Self {
         let stack = config.stack;
         let hz = stack.wheel_hz(config.hz);
         let mut tp = TcpSock {
             mss_cache: config.mss,
+            cc_shared: SharedState::between(hosts),
             ..TcpSock::default()
         };
         if let Some(hz) = hz {
@@ -162,7 +171,7 @@ impl Sender {
     /// The application writes `bytes`, or without limit if `None`; what the windows allow is sent.
     pub fn write(&mut self, now: Time, bytes: Option<u64>, out: &mut Vec<Packet>) {
         self.refresh(now);
-        self.sequence.write(bytes);
+        self.sequence.write(&mut self.tp, bytes);
         if self.established {
             let rto = self.clock.jiffies().count(self.rtt.rto());
             self.window.restart_after_idle(&mut self.tp, rto);
@@ -173,7 +182,7 @@ impl Sender {
 
     /// The application stops writing, and unsent data is discarded.
     pub fn stop_writing(&mut self) {
-        self.sequence.discard_unsent();
+        self.sequence.discard_unsent(&mut self.tp);
     }
 
     /// Switches to another congestion control, or to other parameters of the same one

@@ -1,5 +1,6 @@
 //! The experiment file of a run: one bottleneck, which every flow reaches over a link of its own.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::Error;
@@ -69,6 +70,8 @@ pub(super) fn delays_file(seed: u64) -> String {
 /// A flow, and the round-trip time of its path in seconds.
 struct Flow {
     name: String,
+    /// The host that sends.
+    host: String,
     rtt: f64,
     start: f64,
     /// All other fields.
@@ -171,6 +174,7 @@ fn foreground(
         // They do not come in the same moment.
         let start = times.come + 2.0 * rtt.max(0.01) * draw.next();
         Flow {
+            host: name.clone(),
             name,
             rtt,
             start,
@@ -179,6 +183,7 @@ fn foreground(
     };
     let at_once = |fields| Flow {
         name: "foreground".to_owned(),
+        host: "foreground".to_owned(),
         rtt,
         start: times.come,
         fields,
@@ -285,6 +290,7 @@ fn background(
         let (name, rtt, start) = (name(1), rtt * cell.trip.least, times.settled);
         return (
             vec![Flow {
+                host: name.clone(),
                 name,
                 rtt,
                 start,
@@ -294,10 +300,8 @@ fn background(
         );
     }
     let count = cell.background;
-    let (fields, ip) = match suite
-        .contender(&cell.control)
-        .map(|contender| &contender.sends)
-    {
+    let contender = suite.contender(&cell.control);
+    let (fields, ip) = match contender.map(|contender| &contender.sends) {
         Some(Sends::Constant { share }) => (constant(share / f64::from(count)), UDP_IP),
         Some(Sends::Control {
             control,
@@ -312,6 +316,7 @@ fn background(
             TCP_IP,
         ),
     };
+    let one_host = contender.is_some_and(|contender| contender.one_host);
     let mut draw = Draw::new(&cell.name(), "background", seed);
     let flow = |n: u32| {
         let place = f64::from(n) / f64::from(count);
@@ -321,9 +326,16 @@ fn background(
             0.5
         };
         let factor = cell.trip.least * (cell.trip.most / cell.trip.least).powf(among);
-        let rtt = rtt * factor * (1.0 + suite.spread * draw.next());
+        let spread = 1.0 + suite.spread * draw.next();
+        let rtt = rtt * factor * if one_host { 1.0 } else { spread };
+        let name = name(n + 1);
         Flow {
-            name: name(n + 1),
+            host: if one_host {
+                "background".to_owned()
+            } else {
+                name.clone()
+            },
+            name,
             rtt,
             start: phases.joining * times.come * place + rtt * draw.next(),
             fields: fields.clone(),
@@ -403,16 +415,24 @@ fn text(
         with_length(&cell.noise.fields, length),
         buffers = suite.buffers,
     );
+    let mut hosts = BTreeSet::new();
     for flow in flows() {
         // Writing to a string cannot fail.
+        if hosts.insert(&flow.host) {
+            let _ = write!(
+                text,
+                "\n[[link]]\nbetween = [\"{}\", \"near\"]\ndelay = \"{}\"\n",
+                flow.host,
+                seconds(flow.rtt / 2.0 - behind),
+            );
+        }
         let _ = write!(
             text,
-            "\n[[link]]\nbetween = [\"{name}\", \"near\"]\ndelay = \"{}\"\n\
-             \n[[flow]]\nname = \"{name}\"\nfrom = \"{name}\"\nto = \"far\"\nstart = \"{}\"\n{}",
-            seconds(flow.rtt / 2.0 - behind),
+            "\n[[flow]]\nname = \"{}\"\nfrom = \"{}\"\nto = \"far\"\nstart = \"{}\"\n{}",
+            flow.name,
+            flow.host,
             seconds(flow.start),
             flow.fields,
-            name = flow.name,
         );
     }
     if cell.noise.upload {
@@ -465,7 +485,6 @@ fn seconds(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::path::{Path, PathBuf};
 
     use fairwind_scenario::Experiment;

@@ -165,6 +165,9 @@ pub(super) struct Noise {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Contender {
     pub name: String,
+    /// Its flows come from one host, and not from a host each.
+    #[serde(default)]
+    pub one_host: bool,
     #[serde(flatten)]
     pub sends: Sends,
 }
@@ -176,7 +179,11 @@ pub(super) enum Sends {
     /// Datagrams at a constant rate, this share of the link.
     Constant { share: f64 },
     /// A control with these parameters, as in an experiment file.
-    Control { control: String, parameters: String },
+    Control {
+        control: String,
+        #[serde(default)]
+        parameters: String,
+    },
 }
 
 /// Cells that a table is about.

@@ -41,16 +41,18 @@ impl SendSequence {
     }
 
     /// The application writes `bytes`, or without limit if `None`.
-    pub(super) fn write(&mut self, bytes: Option<u64>) {
+    pub(super) fn write(&mut self, tp: &mut TcpSock, bytes: Option<u64>) {
         self.write_seq = match bytes {
             Some(bytes) => self.write_seq + bytes,
             None => UNLIMITED,
         };
+        tp.write_seq = self.sendable_end() as u32;
     }
 
     /// Discards what has not been sent.
-    pub(super) fn discard_unsent(&mut self) {
+    pub(super) fn discard_unsent(&mut self, tp: &mut TcpSock) {
         self.write_seq = self.nxt;
+        tp.write_seq = tp.snd_nxt;
     }
 
     /// One past the last byte written that the send buffer holds.
@@ -112,5 +114,6 @@ impl SendSequence {
         self.una = ack;
         tp.snd_una = ack as u32;
         tp.bytes_acked = ack;
+        tp.write_seq = self.sendable_end() as u32;
     }
 }

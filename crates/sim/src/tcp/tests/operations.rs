@@ -1,6 +1,8 @@
 //! Whatever the network, the clock and the application do to a connection: never more in flight than the
 //! windows allow, every byte delivered once and in order, acknowledgements and time that do not go back.
 
+use std::rc::Rc;
+
 use fairwind_cc::native::all;
 use fairwind_path::ecn::Ecn;
 use fairwind_path::units::{Bytes, Duration, Time};
@@ -99,7 +101,7 @@ struct Connection {
 impl Connection {
     fn open(config: &TcpConfig) -> Result<Connection, TestCaseError> {
         let mut connection = Connection {
-            sender: Sender::new(Time::ZERO, config, 0, 0),
+            sender: Sender::new(Time::ZERO, config, &Rc::default(), 0, 0),
             receiver: Receiver::new(config),
             now: Time::ZERO,
             under_way: Vec::new(),

@@ -125,6 +125,7 @@ fn scenario(seed: u64, path: &Path, flows: &[Flow]) -> Scenario {
         flows: flows
             .iter()
             .map(|flow| FlowConfig {
+                hosts: [0, 1],
                 start: Time::from_millis(flow.start_ms),
                 application: Application::Bulk {
                     bytes: Some(Bytes(flow.bytes)),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 use fairwind_cc::native::find;
 use fairwind_path::ecn::Ecn;
@@ -33,7 +34,7 @@ impl Sending {
     /// A sender that is not open yet.
     pub(crate) fn new(config: &TcpConfig) -> Self {
         Sending {
-            sender: Sender::new(Time::ZERO, config, 0, 0),
+            sender: Sender::new(Time::ZERO, config, &Rc::default(), 0, 0),
             now: Time::ZERO,
             window: 1 << 30,
             una: 0,
