@@ -292,7 +292,7 @@ CC_STATE_FITS(struct fairwind);
 /* What the connections between two hosts have in common. */
 struct fairwind_path {
 	u32 is_busy; /* one of them is at it */
-	u32 used; /* when last, about seconds */
+	u32 used; /* when last, about seconds; 0: never */
 	u32 count_us; /* since when they are counted */
 	u32 lead_us; /* since when the leader leads */
 	u32 heard_us; /* when an ACK for the leader came last */
@@ -358,7 +358,8 @@ static inline void set_window(struct sock *sk, u32 window)
 /* Whether all connections send, each its part of the window. Otherwise one of them leads. */
 static inline bool is_even(const struct fairwind *ca)
 {
-	return (ca->is_shared && ca->free >= ca->members * EVEN_SHARE) || ca->is_limited;
+	return (ca->is_shared && ca->free >= ca->members * EVEN_SHARE) ||
+	       (ca->is_limited && ca->window >= ca->members * EVEN_SHARE);
 }
 
 /*
@@ -439,6 +440,9 @@ static inline u32 tolerated_us(struct sock *sk)
 		us = min(us, max(ca->loss_queue_us / 4U, packet + packet / 4 + HOST_NOISE_US));
 	}
 	/* The second packet of a pair waits for the first. The SYN has taken next to no time on the link. */
+	/* A packet of another connection between these hosts may be before it. */
+	if (ca->members > 1 && !is_even(ca))
+		us += packet_us(ca);
 	if (is_sparse(own_share(ca), ca->base_us))
 		us += max(packet_us(ca), min((u32)ca->syn_saves_us, own_packet_us(ca)));
 	return us;
@@ -876,7 +880,7 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 	if (ca->mode == CRUISE && queue_us < ca->rise_us && ca->window >= ca->own - ca->own / 8)
 		ca->rise_us -= (ca->rise_us - queue_us) / 8;
 	queue_us -= min(queue_us, own_rise_us(ca));
-	tolerated = tolerated_us(sk);
+	tolerated = cc_opaque(tolerated_us(sk));
 	if (ca->has_forward)
 		queue_us = min(queue_us, forward_at_most(ca, us, now_us));
 	if (queue_us <= tolerated && !ca->is_fair) {
@@ -887,6 +891,8 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 	/* A small queue may be a burst of this look alone, or noise. */
 	ca->warned = queue_us > tolerated ? min(ca->warned + 1, LOOKS_NOISIEST) : 0;
 	is_queued = queue_us > large_us(ca, tolerated) || ca->warned >= looks_needed(sk, tolerated);
+	queue_us = cc_opaque(queue_us);
+	is_queued = cc_opaque(is_queued);
 	switch (ca->mode) {
 	case RAMP:
 		if (ca->window < ca->own / 4)
@@ -1070,6 +1076,20 @@ static void yield_behind_fair_queueing(struct sock *sk, u32 now_us)
 	ca->burst_wait = 0;
 }
 
+/*
+ * Time of a packet when the link carried the most. What several connections have in flight says little of it where that
+ * is a few packets: it is no less than what the first window has shown, or the SYN, where hosts are not late by as much.
+ */
+static inline u32 best_packet_us(const struct fairwind *ca)
+{
+	u32 us = packet_time(ca, ca->best);
+
+	if (ca->members < 2)
+		return us;
+	us = max(us, ca->packet_quarter_us / 4U);
+	return ca->syn_saves_us > 10 * HOST_LATE_US ? max(us, (u32)ca->syn_saves_us) : us;
+}
+
 static void put_off_fair_train(struct fairwind *ca, u32 now_us)
 {
 	u32 least_us = FAIR_GAP_PACKETS * min(packet_time(ca, ca->best), 1U << 20);
@@ -1081,7 +1101,7 @@ static void put_off_fair_train(struct fairwind *ca, u32 now_us)
 static void watch_burst(struct sock *sk, const struct rate_sample *rs, u32 now_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
-	u32 best_us, free_us, us;
+	u32 best_us, free_us, more_us, us;
 
 	if (!watch_run(sk, rs, now_us))
 		return;
@@ -1090,12 +1110,15 @@ static void watch_burst(struct sock *sk, const struct rate_sample *rs, u32 now_u
 	/* Packets after the burst were sent when it had left the queue. */
 	if (us)
 		ca->after = rs->prior_delivered;
-	best_us = packet_time(ca, ca->best);
+	best_us = best_packet_us(ca);
 	free_us = max(packet_time(ca, ca->free), best_us);
-	if (us > best_us + min((free_us - best_us) / 2, best_us / 3) &&
-	    (us - best_us) * ca->run_packets > tcp_sk(sk)->mdev_us / 8) {
-		/* Noise may do that, but seldom twice. */
-		if (!ca->is_slow && 2U * ca->noise_us > best_us) {
+	more_us = best_us / 3;
+	/* What others between these hosts have in flight makes windows inexact. */
+	if (ca->members < 2)
+		more_us = min(more_us, (free_us - best_us) / 2);
+	if (us > best_us + more_us && (us - best_us) * ca->run_packets > tcp_sk(sk)->mdev_us / 8) {
+		/* Noise may do that, or others between these hosts, but seldom twice. */
+		if (!ca->is_slow && (2U * ca->noise_us > best_us || ca->members > 1)) {
 			ca->is_slow = 1;
 			ca->due_us = now_us;
 			go_on(sk, now_us);
@@ -1141,7 +1164,7 @@ static void prove_best(struct fairwind *ca, u32 us)
 static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 now_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
-	u32 best_us = packet_time(ca, ca->best);
+	u32 best_us = best_packet_us(ca);
 	u32 us, first_us, empty_us, early_us;
 	bool is_fast, is_late;
 
@@ -1179,7 +1202,8 @@ static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 
 		ca->free = max(ca->free, min(scale(ca->base_us, PACKET, us), ca->best));
 	} else {
 		/* A link that only the first window has shown may have been an error. */
-		early_us = ca->is_proven ? us - (us - best_us) / 4 : us / 3 * 2;
+		early_us = ca->is_proven ? us - (us - best_us) / 4 - min(us / 16, HOST_NOISE_US) :
+					   us / 3 * 2;
 		ca->flat = first_us > early_us ? ca->flat + 1 : 0;
 		/* No turn is as long as all of them. */
 		if (!ca->is_proven && first_us > us + us / 8) {
@@ -1450,7 +1474,7 @@ static void look(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 
 	if ((us >= max(round_us / LOOKS, adoption_us(ca)) && ca->samples >= SAMPLES) ||
 	    us >= (ca->mode != YIELD && ca->noise_us > packet_us(ca) ? SAMPLES * round_us :
 								       round_us)) {
-		u32 least_us = ca->look_us;
+		u32 least_us = cc_opaque(ca->look_us);
 		ca->look_us = NONE;
 		judge(sk, least_us, us, is_window_used(sk, rs), now_us);
 	}
@@ -1639,11 +1663,13 @@ static void watch_use(struct sock *sk, struct fairwind_path *path, const struct 
 		      u32 now_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
+	u32 base_us = min(ca->base_us, COUNT_US);
 
 	if (is_even(ca) || (ca->mode != CRUISE && !ca->is_starting) || is_window_used(sk, rs))
 		path->filled_us = now_us;
-	else if (ca->members > 1 && !before(tcp_sk(sk)->delivered, ca->reduce_after) &&
-		 now_us - path->filled_us > LIMITED_ROUNDS * min(ca->base_us, COUNT_US))
+	else if (ca->members > 1 && ca->window >= ca->members * EVEN_SHARE &&
+		 now_us - path->lead_us > LIMITED_ROUNDS / 2 * base_us &&
+		 now_us - path->filled_us > LIMITED_ROUNDS * base_us)
 		ca->is_limited = 1;
 }
 
@@ -1681,7 +1707,7 @@ static struct fairwind_path *enter(struct sock *sk, const struct rate_sample *rs
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct fairwind *ca = inet_csk_ca(sk);
 	struct fairwind_path *path = cc_shared(sk);
-	u32 now = (u32)(tp->tcp_mstamp >> 20);
+	u32 now = (u32)(tp->tcp_mstamp >> 20) + 1;
 	u32 members = ca->members;
 
 	if (!path || __sync_lock_test_and_set(&path->is_busy, 1))
@@ -1705,7 +1731,7 @@ static struct fairwind_path *enter(struct sock *sk, const struct rate_sample *rs
 	} else {
 		__builtin_memcpy(ca, path->law, SHARED_SIZE);
 	}
-	path->used = max(now, 1U);
+	path->used = now;
 	count_members(sk, path, is_leaving);
 	pass_lead(sk, path, rs);
 	if (members > 1 && ca->members < members && (is_even(ca) || ca->members < 2))
@@ -1823,7 +1849,7 @@ CC_HOOK(void, fairwind_cong_control, struct sock *sk, u32 ack, int flag,
 	if (!path)
 		return;
 	doubtful = ca->doubtful;
-	rtt_us = delay_sample(rs, flag, &doubtful);
+	rtt_us = cc_opaque(delay_sample(rs, flag, &doubtful));
 	ca->doubtful = doubtful;
 	if (ca->is_leader)
 		watch_use(sk, path, rs, now_us);

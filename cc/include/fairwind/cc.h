@@ -71,6 +71,10 @@
  *	parameters: cc_shared(sk), which may be NULL, and all zero at first. In the kernel connections may
  *	use it at the same time, and what has not been used for long may be forgotten.
  *
+ * cc_opaque(x)
+ *	is x, a u32. The kernel's verifier, which follows a program once for each range that it knows a value to
+ *	be in, forgets the range: for controls that it says are too large.
+ *
  * Clocks: cc_jiffies(sk) in units of 1/cc_hz(sk) s, cc_now_ns(sk), tp->tcp_mstamp (us, at the
  * latest packet received or sent).
  */

@@ -11,6 +11,13 @@
 #define CC_INLINE static __always_inline
 
 #define CC_HOOK(type, name, ...) SEC("struct_ops") type BPF_PROG(name, __VA_ARGS__)
+/* Global functions are verified apart, and nothing is known of what they return. */
+__attribute__((noinline)) u32 cc_opaque(u32 x)
+{
+	asm volatile("" : "+r"(x));
+	return x;
+}
+
 #define CC_FN(function) ((void *)(function))
 
 /* Set by the loader, which may change it while connections run. The loader relies on the order. */

@@ -127,6 +127,11 @@ struct tcp_congestion_ops {
 #define CC_HOOK(type, name, ...) static type name(__VA_ARGS__)
 #define CC_FN(function) function
 
+static inline u32 cc_opaque(u32 x)
+{
+	return x;
+}
+
 #define CC_PARAMETER_INDEX(name, ...) cc_parameter_##name,
 #define CC_PARAMETER_ROW(name, unit, value, least, greatest, description) \
 	{ #name, unit, description, value, least, greatest },

@@ -13,6 +13,8 @@ use fairwind_cc::kernel::{self, Holder, LoadError, Loaded};
 use fairwind_cc::native::{self, Control};
 use fairwind_kernel::TcpInfo;
 use fairwind_testing::{in_new_network_namespace, permitted};
+use libbpf_rs::ProgramType;
+use libbpf_rs::query::ProgInfoIter;
 
 const BYTES: usize = 8 << 20;
 
@@ -31,6 +33,27 @@ fn every_control_carries_data_over_loopback_and_leaves() {
         let name = loaded.name().to_owned();
         drop(loaded);
         assert!(!is_available(&name));
+    }
+}
+
+/// What the verifier looks at must stay well below its limit of a million instructions, which kernels count differently.
+#[test]
+fn the_verifier_has_room_to_spare() {
+    if !permitted(kernel::check_requirements()) {
+        return;
+    }
+    let _one_at_a_time = lock();
+    for control in native::all() {
+        let _loaded = load(control).unwrap_or_else(|error| panic!("{error}"));
+        let of_control = ProgInfoIter::default()
+            .filter(|program| program.ty == ProgramType::StructOps)
+            .filter(|program| {
+                let name = program.name.to_string_lossy();
+                name.starts_with(&format!("{}_", control.name()))
+            });
+        let verified: Vec<u32> = of_control.map(|program| program.verified_insns).collect();
+        let most = *verified.iter().max().expect("programs of the control");
+        assert!(most < 500_000, "{}: {most} instructions", control.name());
     }
 }
 

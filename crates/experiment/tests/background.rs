@@ -8,6 +8,8 @@ use fairwind_experiment::engine::sim::Sim;
 use fairwind_instruments::Instruments;
 use fairwind_result::record::{FlowSample, LinkSample, Recorder};
 use fairwind_scenario::Experiment;
+use fairwind_testing::fuzz::cases;
+use proptest::prelude::*;
 
 /// The instruments of each flow, sampled every 100 ms.
 #[derive(Default)]
@@ -419,4 +421,67 @@ congestion_control = "fairwind"
     // The four have 80 MB, for which all five need 8 s.
     let alone = arrived.mbps(4, 12, 20);
     assert!(alone > 85.0, "{alone} Mbit/s");
+}
+
+proptest! {
+    #![proptest_config(cases(24))]
+
+    /// Whatever connections there are between two hosts, and whatever the path does: the link is used, and nobody is forgotten.
+    #[test]
+    fn flows_of_one_host_never_stand_still(
+        mbps in prop::sample::select(vec![3u64, 10, 50, 200]),
+        rtt_ms in prop::sample::select(vec![2u64, 20, 80, 200]),
+        queue in prop::sample::select(vec![0.25, 1.0, 4.0]),
+        aqm in prop::sample::select(vec!["drop-tail", "codel", "fq-codel"]),
+        loss in prop::sample::select(vec!["0%", "0.1%", "1%"]),
+        count in 2..13usize,
+        every_ms in 0..700u64,
+        come_and_go in 0..4usize,
+        kilobytes in prop::sample::select(vec![0u64, 64, 256]),
+        seed in 0..1000u64,
+    ) {
+        let product = mbps * rtt_ms * 125;
+        let length = ((product as f64 * queue / 1500.0) as u64).max(10);
+        // What the receiver's windows allow together.
+        let buffer = match kilobytes {
+            0 => String::new(),
+            kilobytes => format!("receive_buffer = \"{kilobytes}kB\""),
+        };
+        let come_and_go = match come_and_go {
+            0 => String::new(),
+            count => format!(
+                "[[flow]]\nname = \"others\"\nfrom = \"a\"\nto = \"b\"\ncongestion_control = \"fairwind\"\n\
+                 count = {count}\nevery = \"500ms\"\n\
+                 application = {{ kind = \"on-off\", on = \"700ms\", off = \"2s\" }}\n"
+            ),
+        };
+        let text = format!(
+            "duration = \"50s\"\n[record]\ninterval = \"100ms\"\n\
+             [[link]]\nbetween = [\"a\", \"b\"]\nbandwidth = \"{mbps}Mbit/s\"\ndelay = \"{}us\"\n\
+             queue = \"{length}pkt\"\naqm = {{ kind = \"{aqm}\" }}\nloss = \"{loss}\"\n\
+             [[flow]]\nname = \"many\"\nfrom = \"a\"\nto = \"b\"\ncongestion_control = \"fairwind\"\n\
+             count = {count}\nevery = \"{every_ms}ms\"\n{buffer}\n{come_and_go}",
+            rtt_ms * 500,
+        );
+        let arrived = run(&text, Path::new(""), seed);
+        let flows = arrived.flows.len();
+        let all: f64 = (0..flows).map(|flow| arrived.mbps(flow, 20, 50)).sum();
+        let limit = match kilobytes {
+            0 => f64::INFINITY,
+            kilobytes => (count as u64 * kilobytes) as f64 * 4.0 / rtt_ms as f64,
+        };
+        let share = all / limit.min(mbps as f64);
+        // Where the path holds a packet of each or less, one of them may have to wait for a second before it leads; and where
+        // a round trip takes 200 ms, the way back from a few losses takes longer than this.
+        let least = match rtt_ms {
+            200 => 0.01,
+            _ if product < 1500 * 8 => 0.02,
+            _ => 0.1,
+        };
+        prop_assert!(share > least, "{share} of what can be carried: {text}");
+        for flow in 0..count {
+            let mbps = arrived.mbps(flow, 20, 50);
+            prop_assert!(mbps > 0.0, "flow {flow} has stood still: {text}");
+        }
+    }
 }
