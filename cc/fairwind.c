@@ -169,6 +169,9 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define DRIFT_US 100000U
 /* While one connection leads, the others between these hosts share this part of the window. */
 #define REST 16U
+/* Who leads next has this part, or a packet if that is more, but no more than the second. */
+#define NEXT 64U
+#define NEXT_MOST 8U
 /* With as many packets each, connections that share a queue all send. */
 #define EVEN_SHARE (4 * PACKET)
 /* Rounds for which a leader could not use its window, after which all send. */
@@ -334,6 +337,18 @@ static inline u32 square_root(u32 x)
 	return root;
 }
 
+/* Connections that send, at least one. */
+static inline u32 senders(const struct fairwind *ca)
+{
+	return max((u32)ca->members, 1U);
+}
+
+/* The window that sends a packet a second. */
+static inline u32 packet_a_second(const struct fairwind *ca)
+{
+	return ca->base_us == NONE ? 1 : max(scale(ca->base_us, PACKET, 1000000), 1U);
+}
+
 /*
  * Not less than a packet a second, or two where these are less than 1/32 of what it last had to itself: what
  * follows a pair waits for twice that time.
@@ -342,9 +357,8 @@ static inline u32 floor_window(struct sock *sk)
 {
 	const struct fairwind *ca = inet_csk_ca(sk);
 
-	u32 second = ca->base_us == NONE ? 1 : max(scale(ca->base_us, PACKET, 1000000), 1U);
+	u32 second = packet_a_second(ca) * senders(ca);
 
-	second *= max((u32)ca->members, 1U);
 	return max(ca->own / max(param(sk, floor), 1U), max(min(2 * second, ca->own / 32), second));
 }
 
@@ -369,9 +383,9 @@ static inline bool is_even(const struct fairwind *ca)
  */
 static inline u32 own_share(const struct fairwind *ca)
 {
-	u32 second = ca->base_us == NONE ? 1 : max(scale(ca->base_us, PACKET, 1000000), 1U);
+	u32 second = packet_a_second(ca);
 	u32 rest = ca->window / REST;
-	u32 next = max(ca->window / 64, min(ca->window / 8, PACKET));
+	u32 next = max(ca->window / NEXT, min(ca->window / NEXT_MOST, PACKET));
 
 	if (ca->id && !ca->is_member && ca->members)
 		return min(ca->window / (ca->members + 1U), TCP_INIT_CWND * PACKET);
@@ -439,10 +453,10 @@ static inline u32 tolerated_us(struct sock *sk)
 			packet = min(packet, packet_time(ca, ca->best));
 		us = min(us, max(ca->loss_queue_us / 4U, packet + packet / 4 + HOST_NOISE_US));
 	}
-	/* The second packet of a pair waits for the first. The SYN has taken next to no time on the link. */
 	/* A packet of another connection between these hosts may be before it. */
 	if (ca->members > 1 && !is_even(ca))
 		us += packet_us(ca);
+	/* The second packet of a pair waits for the first. The SYN has taken next to no time on the link. */
 	if (is_sparse(own_share(ca), ca->base_us))
 		us += max(packet_us(ca), min((u32)ca->syn_saves_us, own_packet_us(ca)));
 	return us;
@@ -659,6 +673,27 @@ static void cruise(struct sock *sk, u32 now_us)
 	begin_round(ca, now_us);
 }
 
+/* An empty look, of length us, on the way up. */
+static void ramp(struct sock *sk, u32 us, u32 now_us)
+{
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 step = scale(ca->window, min(us, 2 * ca->base_us), ca->base_us);
+	u32 end = ca->free - ca->free / RAMP_GAP;
+
+	if (ca->free && ca->window >= ca->free / 4 && !ca->is_starting)
+		step /= GROWTH_MAX;
+	if (ca->free && ca->window + step >= end) {
+		set_window(sk, end);
+		ca->own = ca->is_starting ? ca->free : ca->own;
+		ca->is_starting = false;
+		cruise(sk, now_us);
+		return;
+	}
+	set_window(sk, ca->window + step);
+	if (ca->is_starting)
+		ca->own = max(ca->own, ca->window);
+}
+
 /* Before packets are sent at once. */
 static void begin_run(struct sock *sk, enum mode mode)
 {
@@ -679,27 +714,6 @@ static void begin_run(struct sock *sk, enum mode mode)
 static inline u32 run_window(const struct fairwind *ca)
 {
 	return ca->mode == BURST ? ca->window / PACKET + RUN_PACKETS : ca->train_packets;
-}
-
-/* An empty look, of length us, on the way up. */
-static void ramp(struct sock *sk, u32 us, u32 now_us)
-{
-	struct fairwind *ca = inet_csk_ca(sk);
-	u32 step = scale(ca->window, min(us, 2 * ca->base_us), ca->base_us);
-	u32 end = ca->free - ca->free / RAMP_GAP;
-
-	if (ca->free && ca->window >= ca->free / 4 && !ca->is_starting)
-		step /= GROWTH_MAX;
-	if (ca->free && ca->window + step >= end) {
-		set_window(sk, end);
-		ca->own = ca->is_starting ? ca->free : ca->own;
-		ca->is_starting = false;
-		cruise(sk, now_us);
-		return;
-	}
-	set_window(sk, ca->window + step);
-	if (ca->is_starting)
-		ca->own = max(ca->own, ca->window);
 }
 
 /* After a queue that was its own: RAMP or CRUISE, but first a burst if the link once carried clearly more. */
@@ -861,7 +875,7 @@ static u16 forward_change(struct sock *sk, u32 tsval, u32 rtt_us)
 static u32 forward_at_most(struct fairwind *ca, u32 us, u32 now_us)
 {
 	if (ca->forward && now_us % DRIFT_US < us)
-		ca->forward_base += max((u32)ca->members, 1U);
+		ca->forward_base += senders(ca);
 	return ca->forward * 16U + 16;
 }
 
@@ -1475,6 +1489,7 @@ static void look(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 
 	    us >= (ca->mode != YIELD && ca->noise_us > packet_us(ca) ? SAMPLES * round_us :
 								       round_us)) {
 		u32 least_us = cc_opaque(ca->look_us);
+
 		ca->look_us = NONE;
 		judge(sk, least_us, us, is_window_used(sk, rs), now_us);
 	}
@@ -1529,6 +1544,12 @@ static void take_over(struct sock *sk)
 	ca->cut_queue_us = short_us(rtt_us - min(ca->base_us, rtt_us));
 }
 
+/* The base delay, as far as it is known, and no more than what connections are counted for. */
+static inline u32 bounded_base_us(const struct fairwind *ca)
+{
+	return min(ca->base_us, COUNT_US);
+}
+
 /*
  * Counts the connections that send. One that has nothing left to send leaves, and comes back with its next ACK. Who has
  * gone without a word is missing when those are counted of which there are ACKs.
@@ -1538,7 +1559,7 @@ static inline void count_members(struct sock *sk, struct fairwind_path *path, bo
 	struct fairwind *ca = inet_csk_ca(sk);
 	u32 now_us = (u32)tcp_sk(sk)->tcp_mstamp;
 
-	if (now_us - path->count_us > max(COUNT_US, 4 * min(ca->base_us, COUNT_US))) {
+	if (now_us - path->count_us > max(COUNT_US, 4 * bounded_base_us(ca))) {
 		ca->members = max(path->heard, 1);
 		path->heard = 0;
 		path->count_us = now_us;
@@ -1565,7 +1586,7 @@ static inline void count_members(struct sock *sk, struct fairwind_path *path, bo
 /* A leader of which there has been no ACK for so long has nothing to send, us. */
 static inline u32 silent_us(const struct fairwind *ca)
 {
-	u32 base_us = min(ca->base_us, COUNT_US);
+	u32 base_us = bounded_base_us(ca);
 	u32 us = 4 * base_us + 2 * ACK_DELAY_US;
 
 	if (ca->mode == TRAIN || ca->mode == BURST)
@@ -1580,7 +1601,7 @@ static inline u32 silent_us(const struct fairwind *ca)
 static inline bool may_lead_next(const struct fairwind_path *path, const struct fairwind *ca,
 				 u32 now_us)
 {
-	u32 lead_us = max(LEAD_ROUNDS * min(ca->base_us, COUNT_US), LEAD_US);
+	u32 lead_us = max(LEAD_ROUNDS * bounded_base_us(ca), LEAD_US);
 	u32 us = now_us - path->lead_us;
 	u32 ahead = (ca->id + MEMBERS_MAX - path->leader) % MEMBERS_MAX;
 
@@ -1663,7 +1684,7 @@ static void watch_use(struct sock *sk, struct fairwind_path *path, const struct 
 		      u32 now_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
-	u32 base_us = min(ca->base_us, COUNT_US);
+	u32 base_us = bounded_base_us(ca);
 
 	if (is_even(ca) || (ca->mode != CRUISE && !ca->is_starting) || is_window_used(sk, rs))
 		path->filled_us = now_us;
@@ -1794,7 +1815,7 @@ CC_HOOK(void, fairwind_release, struct sock *sk)
 	if (!ca->window)
 		return;
 	tp->snd_cwnd = max(min(own_share(ca) / PACKET, tp->snd_cwnd_clamp), 2U);
-	tp->snd_ssthresh = max(ca->free / max((u32)ca->members, 1U) / PACKET / 2, tp->snd_cwnd);
+	tp->snd_ssthresh = max(ca->free / senders(ca) / PACKET / 2, tp->snd_cwnd);
 	stop_pacing(sk);
 	path = enter(sk, 0, true);
 	if (path)

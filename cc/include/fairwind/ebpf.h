@@ -11,13 +11,6 @@
 #define CC_INLINE static __always_inline
 
 #define CC_HOOK(type, name, ...) SEC("struct_ops") type BPF_PROG(name, __VA_ARGS__)
-/* Global functions are verified apart, and nothing is known of what they return. */
-__attribute__((noinline)) u32 cc_opaque(u32 x)
-{
-	asm volatile("" : "+r"(x));
-	return x;
-}
-
 #define CC_FN(function) ((void *)(function))
 
 /* Set by the loader, which may change it while connections run. The loader relies on the order. */
@@ -35,31 +28,12 @@ static volatile struct cc_settings cc_settings SEC(".data.settings") = { .hz = 1
 
 /* Pairs of hosts of which something is known; the longest unused is forgotten first. */
 #define CC_SHARED_MAX 4096
-#define CC_AF_INET 2
 /* Two hosts, as the sender sees them. */
 struct cc_hosts {
-	u32 network; /* the sender's network namespace */
-	u32 family;
+	u32 netns; /* the sender's network namespace */
 	u32 from[4];
 	u32 to[4];
 };
-
-CC_INLINE void cc_hosts_of(const struct sock *sk, struct cc_hosts *hosts)
-{
-	const struct sock_common *common = &sk->__sk_common;
-
-	hosts->network = common->skc_net.net->ns.inum;
-	hosts->family = common->skc_family;
-	if (hosts->family == CC_AF_INET) {
-		hosts->from[0] = common->skc_rcv_saddr;
-		hosts->to[0] = common->skc_daddr;
-		return;
-	}
-	for (u32 i = 0; i < 4; i++) {
-		hosts->from[i] = common->skc_v6_rcv_saddr.in6_u.u6_addr32[i];
-		hosts->to[i] = common->skc_v6_daddr.in6_u.u6_addr32[i];
-	}
-}
 
 #define CC_SHARED(id)                                                                       \
 	struct {                                                                            \
@@ -73,7 +47,8 @@ CC_INLINE void cc_hosts_of(const struct sock *sk, struct cc_hosts *hosts)
 		struct cc_hosts hosts = { 0 };                                              \
 		id *shared;                                                                 \
                                                                                             \
-		cc_hosts_of(sk, &hosts);                                                    \
+		hosts.netns = netns(sk);                                                    \
+		addresses(sk, hosts.from, hosts.to);                                        \
 		shared = bpf_map_lookup_elem(&cc_shared_states, &hosts);                    \
 		if (!shared) {                                                              \
 			id zero = { 0 };                                                    \
@@ -98,6 +73,13 @@ extern void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked) __ksym;
 CC_INLINE void *inet_csk_ca(const struct sock *sk)
 {
 	return (void *)inet_csk(sk)->icsk_ca_priv;
+}
+
+/* Global functions are verified apart, and nothing is known of what they return. */
+__attribute__((noinline)) u32 cc_opaque(u32 x)
+{
+	asm volatile("" : "+r"(x));
+	return x;
 }
 
 /* The section is never loaded; its BTF type describes the state to the tracer. */

@@ -276,6 +276,30 @@ static __always_inline struct inet_connection_sock *inet_csk(const struct sock *
 	return (struct inet_connection_sock *)sk;
 }
 
+/* The addresses of both ends, IPv4 as ::ffff:a.b.c.d. */
+static __always_inline void addresses(const struct sock *sk, u32 *local, u32 *remote)
+{
+	const struct sock_common *common = &sk->__sk_common;
+
+	if (common->skc_family == AF_INET6) {
+		for (int i = 0; i < 4; i++) {
+			local[i] = common->skc_v6_rcv_saddr.in6_u.u6_addr32[i];
+			remote[i] = common->skc_v6_daddr.in6_u.u6_addr32[i];
+		}
+		return;
+	}
+	local[0] = local[1] = remote[0] = remote[1] = 0;
+	local[2] = remote[2] = __builtin_bswap32(0xffff);
+	local[3] = common->skc_rcv_saddr;
+	remote[3] = common->skc_daddr;
+}
+
+/* The network namespace, as its inode number. */
+static __always_inline u32 netns(const struct sock *sk)
+{
+	return sk->__sk_common.skc_net.net->ns.inum;
+}
+
 /* Only if the socket is known to be of TCP; bpf_skc_to_tcp_sock finds it out. */
 static __always_inline struct tcp_sock *tcp_sk(const struct sock *sk)
 {

@@ -20,12 +20,7 @@ const BYTES: usize = 8 << 20;
 
 #[test]
 fn every_control_carries_data_over_loopback_and_leaves() {
-    if !permitted(kernel::check_requirements()) {
-        return;
-    }
-    let _one_at_a_time = lock();
-    for control in native::all() {
-        let loaded = load(control).unwrap_or_else(|error| panic!("{error}"));
+    with_each_loaded(|control, loaded| {
         assert_eq!(loaded.name(), format!("fw_{}", control.name()));
         assert!(is_available(loaded.name()));
         let name = loaded.name().to_owned();
@@ -33,18 +28,13 @@ fn every_control_carries_data_over_loopback_and_leaves() {
         let name = loaded.name().to_owned();
         drop(loaded);
         assert!(!is_available(&name));
-    }
+    });
 }
 
 /// What the verifier looks at must stay well below its limit of a million instructions, which kernels count differently.
 #[test]
 fn the_verifier_has_room_to_spare() {
-    if !permitted(kernel::check_requirements()) {
-        return;
-    }
-    let _one_at_a_time = lock();
-    for control in native::all() {
-        let _loaded = load(control).unwrap_or_else(|error| panic!("{error}"));
+    with_each_loaded(|control, _loaded| {
         let of_control = ProgInfoIter::default()
             .filter(|program| program.ty == ProgramType::StructOps)
             .filter(|program| {
@@ -54,7 +44,7 @@ fn the_verifier_has_room_to_spare() {
         let verified: Vec<u32> = of_control.map(|program| program.verified_insns).collect();
         let most = *verified.iter().max().expect("programs of the control");
         assert!(most < 500_000, "{}: {most} instructions", control.name());
-    }
+    });
 }
 
 #[test]
@@ -132,6 +122,18 @@ fn a_name_that_the_kernel_would_not_take_is_refused() {
             kernel::load_as(&parameters, name),
             Err(LoadError::BadName { .. })
         ));
+    }
+}
+
+/// Loads one control after the other under its default name.
+fn with_each_loaded(check: impl Fn(&'static Control, Loaded)) {
+    if !permitted(kernel::check_requirements()) {
+        return;
+    }
+    let _one_at_a_time = lock();
+    for control in native::all() {
+        let loaded = load(control).unwrap_or_else(|error| panic!("{error}"));
+        check(control, loaded);
     }
 }
 

@@ -319,49 +319,24 @@ reverse = { bandwidth = "unlimited", queue = "unlimited" }
 
 /// Flows from one host to another over a link of 100 Mbit/s and 20 ms with these fields; `flows` follows.
 fn from_one_host(duration_s: u64, link: &str, flows: &str) -> Arrived {
-    let text = format!(
-        r#"
-duration = "{duration_s}s"
-[record]
-interval = "100ms"
+    let link = format!("bandwidth = \"100Mbit/s\"\ndelay = \"10ms\"\n{link}");
+    over(duration_s, &link, flows, Path::new(""))
+}
 
-[[link]]
-between = ["near", "far"]
-bandwidth = "100Mbit/s"
-delay = "10ms"
-{link}
-
-[[link]]
-between = ["other", "near"]
-
-[[link]]
-between = ["host", "near"]
-
+/// Another flow between the same hosts, to which more of its fields are added.
+const ANOTHER: &str = r#"
 [[flow]]
-name = "background"
-from = "host"
+name = "another"
+from = "near"
 to = "far"
 congestion_control = "fairwind"
-{flows}
-"#
-    );
-    run(&text, Path::new(""), 1)
-}
+"#;
 
 #[test]
 fn flows_of_one_host_are_one_sender_behind_fair_queueing() {
-    let flows = r#"
-count = 8
-every = "200ms"
-
-[[flow]]
-from = "other"
-to = "far"
-congestion_control = "cubic"
-start = "8s"
-"#;
+    let flows = format!("count = 8\nevery = \"200ms\"\n{CUBIC}start = \"8s\"\n");
     let link = "queue = \"660pkt\"\naqm = { kind = \"fq-codel\" }";
-    let arrived = from_one_host(20, link, flows);
+    let arrived = from_one_host(20, link, &flows);
     let before: f64 = (0..8).map(|flow| arrived.mbps(flow, 4, 8)).sum();
     assert!(before > 80.0, "{before} Mbit/s alone");
     let cubic = arrived.mbps(8, 8, 20);
@@ -383,16 +358,8 @@ fn flows_of_one_host_that_share_a_queue_have_equal_parts() {
 
 #[test]
 fn the_next_connection_between_two_hosts_begins_where_the_last_ended() {
-    let flows = r#"
-bytes = "40MB"
-
-[[flow]]
-from = "host"
-to = "far"
-congestion_control = "fairwind"
-start = "6s"
-"#;
-    let arrived = from_one_host(8, "queue = \"170pkt\"", flows);
+    let flows = format!("bytes = \"40MB\"\n{ANOTHER}start = \"6s\"\n");
+    let arrived = from_one_host(8, "queue = \"170pkt\"", &flows);
     // Slow start would take ten round trips, 200 ms, and less than half of that time's bytes.
     let first = arrived.mbps(1, 6, 7);
     assert!(first > 85.0, "{first} Mbit/s in its first second");
@@ -408,16 +375,8 @@ fn flows_of_one_host_that_cannot_fill_the_link_alone_fill_it_together() {
 
 #[test]
 fn a_flow_of_many_that_ends_leaves_its_part_to_the_others() {
-    let flows = r#"
-count = 4
-bytes = "20MB"
-
-[[flow]]
-from = "host"
-to = "far"
-congestion_control = "fairwind"
-"#;
-    let arrived = from_one_host(20, "queue = \"170pkt\"", flows);
+    let flows = format!("count = 4\nbytes = \"20MB\"\n{ANOTHER}");
+    let arrived = from_one_host(20, "queue = \"170pkt\"", &flows);
     // The four have 80 MB, for which all five need 8 s.
     let alone = arrived.mbps(4, 12, 20);
     assert!(alone > 85.0, "{alone} Mbit/s");
@@ -450,19 +409,17 @@ proptest! {
         let come_and_go = match come_and_go {
             0 => String::new(),
             count => format!(
-                "[[flow]]\nname = \"others\"\nfrom = \"a\"\nto = \"b\"\ncongestion_control = \"fairwind\"\n\
-                 count = {count}\nevery = \"500ms\"\n\
+                "{ANOTHER}count = {count}\nevery = \"500ms\"\n\
                  application = {{ kind = \"on-off\", on = \"700ms\", off = \"2s\" }}\n"
             ),
         };
-        let text = format!(
-            "duration = \"50s\"\n[record]\ninterval = \"100ms\"\n\
-             [[link]]\nbetween = [\"a\", \"b\"]\nbandwidth = \"{mbps}Mbit/s\"\ndelay = \"{}us\"\n\
-             queue = \"{length}pkt\"\naqm = {{ kind = \"{aqm}\" }}\nloss = \"{loss}\"\n\
-             [[flow]]\nname = \"many\"\nfrom = \"a\"\nto = \"b\"\ncongestion_control = \"fairwind\"\n\
-             count = {count}\nevery = \"{every_ms}ms\"\n{buffer}\n{come_and_go}",
+        let link = format!(
+            "bandwidth = \"{mbps}Mbit/s\"\ndelay = \"{}us\"\nqueue = \"{length}pkt\"\n\
+             aqm = {{ kind = \"{aqm}\" }}\nloss = \"{loss}\"\n",
             rtt_ms * 500,
         );
+        let flows = format!("count = {count}\nevery = \"{every_ms}ms\"\n{buffer}\n{come_and_go}");
+        let text = text(50, &link, &flows);
         let arrived = run(&text, Path::new(""), seed);
         let flows = arrived.flows.len();
         let all: f64 = (0..flows).map(|flow| arrived.mbps(flow, 20, 50)).sum();

@@ -88,6 +88,7 @@ const struct fairwind_cc_field fairwind_cc_layout[] = {
 	{ ACK(pkts_acked) },
 	{ ACK(rtt_us) },
 	{ ACK(in_flight) },
+	{ "CC_SHARED_SIZE", 0, CC_SHARED_SIZE },
 	{ "struct tcp_sock", 0, sizeof(struct tcp_sock) },
 	{ "struct rate_sample", 0, sizeof(struct rate_sample) },
 	{ "struct ack_sample", 0, sizeof(struct ack_sample) },

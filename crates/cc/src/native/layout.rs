@@ -5,6 +5,7 @@ use std::mem::{offset_of, size_of};
 
 use super::control::Control;
 use super::parameter::Parameter;
+use super::shared;
 use super::socket::{AckSample, RateSample, TcpSock};
 
 #[repr(C)]
@@ -72,6 +73,7 @@ fn in_rust() -> Vec<Row> {
         snd_interval_us rcv_interval_us rtt_us losses acked_sacked prior_in_flight last_end_seq
         is_app_limited is_retrans is_ack_delayed));
     rows.extend(all_fields!(AckSample, "ack.", pkts_acked rtt_us in_flight));
+    rows.push(("CC_SHARED_SIZE".to_owned(), 0, size_of::<shared::State>()));
     let mut structure = |name: &str, size: usize| rows.push((format!("struct {name}"), 0, size));
     structure("tcp_sock", size_of::<TcpSock>());
     structure("rate_sample", size_of::<RateSample>());

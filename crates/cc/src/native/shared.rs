@@ -9,7 +9,7 @@ use super::parameters::Parameters;
 /// Size of what a control may share, in words of 8 bytes: `CC_SHARED_SIZE`.
 const SHARED_WORDS: usize = 16;
 
-type State = [Cell<u64>; SHARED_WORDS];
+pub(super) type State = [Cell<u64>; SHARED_WORDS];
 
 /// Two hosts: what the connections from one to the other share, for each control and its parameters.
 #[derive(Debug, Default)]

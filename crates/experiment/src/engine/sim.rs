@@ -124,9 +124,8 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfi
         })
     };
     let host = |name: &str| {
-        let nodes = experiment.topology().nodes();
-        let position = nodes.iter().position(|node| node == name);
-        position.expect("a route between the hosts") as u32
+        let node = experiment.topology().node(name);
+        node.expect("a route between the hosts") as u32
     };
     Ok(FlowConfig {
         hosts: [host(&flow.from.value), host(&flow.to.value)],

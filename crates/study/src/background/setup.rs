@@ -1,4 +1,4 @@
-//! The experiment file of a run: one bottleneck, which every flow reaches over a link of its own.
+//! The experiment file of a run: one bottleneck, which every host reaches over a link of its own.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -300,8 +300,7 @@ fn background(
         );
     }
     let count = cell.background;
-    let contender = suite.contender(&cell.control);
-    let (fields, ip) = match contender.map(|contender| &contender.sends) {
+    let (fields, ip) = match suite.sends(&cell.control) {
         Some(Sends::Constant { share }) => (constant(share / f64::from(count)), UDP_IP),
         Some(Sends::Control {
             control,
@@ -311,12 +310,14 @@ fn background(
                 format!("congestion_control = \"{control}\"\nparameters = {{ {parameters} }}\n");
             (fields, TCP_IP)
         }
-        None => (
+        Some(Sends::Like { .. }) | None => (
             format!("congestion_control = \"{}\"\n", cell.control),
             TCP_IP,
         ),
     };
-    let one_host = contender.is_some_and(|contender| contender.one_host);
+    let one_host = suite
+        .contender(&cell.control)
+        .is_some_and(|contender| contender.one_host);
     let mut draw = Draw::new(&cell.name(), "background", seed);
     let flow = |n: u32| {
         let place = f64::from(n) / f64::from(count);
@@ -327,14 +328,14 @@ fn background(
         };
         let factor = cell.trip.least * (cell.trip.most / cell.trip.least).powf(among);
         let spread = 1.0 + suite.spread * draw.next();
-        let rtt = rtt * factor * if one_host { 1.0 } else { spread };
         let name = name(n + 1);
+        let (host, spread) = match one_host {
+            true => ("background".to_owned(), 1.0),
+            false => (name.clone(), spread),
+        };
+        let rtt = rtt * factor * spread;
         Flow {
-            host: if one_host {
-                "background".to_owned()
-            } else {
-                name.clone()
-            },
+            host,
             name,
             rtt,
             start: phases.joining * times.come * place + rtt * draw.next(),

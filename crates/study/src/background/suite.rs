@@ -184,6 +184,8 @@ pub(super) enum Sends {
         #[serde(default)]
         parameters: String,
     },
+    /// As another contender does.
+    Like { like: String },
 }
 
 /// Cells that a table is about.
@@ -285,12 +287,17 @@ impl Suite {
             .find(|contender| contender.name == name)
     }
 
+    /// How the contender of this name sends, if it is not just a control.
+    pub(super) fn sends(&self, name: &str) -> Option<&Sends> {
+        match &self.contender(name)?.sends {
+            Sends::Like { like } => self.sends(like),
+            sends => Some(sends),
+        }
+    }
+
     /// The congestion control of a cell's background; of datagrams that is no control's name.
     pub(super) fn control_of<'a>(&'a self, cell: &'a Cell<'_>) -> &'a str {
-        match self
-            .contender(&cell.control)
-            .map(|contender| &contender.sends)
-        {
+        match self.sends(&cell.control) {
             Some(Sends::Control { control, .. }) => control,
             _ => &cell.control,
         }

@@ -25,32 +25,9 @@ FILTER(programs, BPF_MAP_TYPE_HASH, 0, struct program);
 FILTER(namespaces, BPF_MAP_TYPE_HASH, 0, u32);
 FILTER(cgroups, BPF_MAP_TYPE_HASH, 0, u64);
 
-/* The addresses of both ends, IPv4 as ::ffff:a.b.c.d. */
-static __always_inline void addresses(struct sock *sk, u32 *local, u32 *remote)
-{
-	struct sock_common *common = &sk->__sk_common;
-
-	if (common->skc_family == AF_INET6) {
-		for (int i = 0; i < 4; i++) {
-			local[i] = common->skc_v6_rcv_saddr.in6_u.u6_addr32[i];
-			remote[i] = common->skc_v6_daddr.in6_u.u6_addr32[i];
-		}
-		return;
-	}
-	local[0] = local[1] = remote[0] = remote[1] = 0;
-	local[2] = remote[2] = __builtin_bswap32(0xffff);
-	local[3] = common->skc_rcv_saddr;
-	remote[3] = common->skc_daddr;
-}
-
 static __always_inline u16 remote_port(struct sock *sk)
 {
 	return __builtin_bswap16(sk->__sk_common.skc_dport);
-}
-
-static __always_inline u32 netns(struct sock *sk)
-{
-	return sk->__sk_common.skc_net.net->ns.inum;
 }
 
 static __always_inline u64 cgroup(struct sock *sk)
