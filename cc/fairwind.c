@@ -855,13 +855,18 @@ static void learn_noise(struct fairwind *ca, u32 queue_us)
 		ca->noise_us -= (ca->noise_us - change + 15) / 16;
 }
 
-/* How much later than ever before the packet came to the receiver by its time stamps, 16 us. */
+/*
+ * How much later than ever before the packet came to the receiver by its time stamps, 16 us. The base delay may be
+ * known from others: then the first packet has waited for what it took more, on the way forward as far as is known.
+ */
 static u16 forward_change(struct sock *sk, u32 tsval, u32 rtt_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
 	u16 forward = (u16)((tsval * 1000 - ((u32)tcp_sk(sk)->tcp_mstamp - rtt_us)) / 16);
 
-	if (!ca->has_forward || (short)(forward - ca->forward_base) < 0)
+	if (!ca->has_forward)
+		ca->forward_base = forward - min(rtt_us - min(ca->base_us, rtt_us), 1U << 18) / 16;
+	else if ((short)(forward - ca->forward_base) < 0)
 		ca->forward_base = forward;
 	ca->has_forward = true;
 	return forward - ca->forward_base;
@@ -1560,7 +1565,7 @@ static inline void count_members(struct sock *sk, struct fairwind_path *path, bo
 	u32 now_us = (u32)tcp_sk(sk)->tcp_mstamp;
 
 	if (now_us - path->count_us > max(COUNT_US, 4 * bounded_base_us(ca))) {
-		ca->members = max(path->heard, 1);
+		ca->members = path->heard;
 		path->heard = 0;
 		path->count_us = now_us;
 		path->round++;

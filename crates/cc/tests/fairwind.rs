@@ -11,6 +11,9 @@ use fairwind_cc::native::{
 /// The round-trip time without a queue, us.
 const BASE: u32 = 20_000;
 
+/// When paths begin, us.
+const START_US: u64 = 1_000_000_000;
+
 /// `FLAG_RETRANS_DATA_ACKED` of the kernel's `tcp_input.c`.
 const ACK_OF_RETRANSMISSION: i32 = 0x08;
 
@@ -46,15 +49,25 @@ impl Path {
     }
 
     fn with(parameters: &Parameters) -> Path {
-        Path::of(parameters, &Rc::default())
+        Path::of(parameters, &Rc::default(), START_US)
     }
 
     /// Just established between these hosts.
     fn between(hosts: &Rc<Hosts>) -> Path {
-        Path::of(&find("fairwind").unwrap().default_parameters(), hosts)
+        Path::of(
+            &find("fairwind").unwrap().default_parameters(),
+            hosts,
+            START_US,
+        )
     }
 
-    fn of(parameters: &Parameters, hosts: &Rc<Hosts>) -> Path {
+    /// Established when this one's connection has ended, between the same hosts.
+    fn next(mut self, hosts: &Rc<Hosts>) -> Path {
+        self.control.release(&mut self.sk);
+        Path::of(&self.control.default_parameters(), hosts, self.us)
+    }
+
+    fn of(parameters: &Parameters, hosts: &Rc<Hosts>, us: u64) -> Path {
         let control = parameters.control();
         let mut path = Path {
             control,
@@ -65,7 +78,7 @@ impl Path {
                 cc_shared: SharedState::between(hosts),
                 ..TcpSock::default()
             },
-            us: 1_000_000_000,
+            us,
             next_us: 0.0,
             in_flight: VecDeque::new(),
             back_us: 0,
@@ -875,9 +888,20 @@ fn the_next_connection_has_the_window_of_the_last() {
     let mut path = cruising_between(&hosts);
     let window = path.window();
     path.control.release(&mut path.sk);
-    assert_eq!(joined(&hosts, path.us + 1_000_000).snd_cwnd, window);
+    // Also when the time for which connections are counted has gone by without one.
+    assert_eq!(joined(&hosts, path.us + 5_000_000).snd_cwnd, window);
     // What nobody has used for some seconds is forgotten.
     assert_eq!(joined(&hosts, path.us + 20_000_000).snd_cwnd, 10);
+}
+
+#[test]
+fn the_next_connection_knows_a_queue_that_it_has_never_seen_empty() {
+    let hosts = Rc::default();
+    let path = cruising_between(&hosts);
+    let window = path.window();
+    let mut next = path.next(&hosts);
+    next.rounds(10, BASE + 4000);
+    assert!(next.window() < window / 4, "{window} to {}", next.window());
 }
 
 #[test]
