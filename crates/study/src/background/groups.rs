@@ -253,9 +253,9 @@ pub(super) fn sections(suite: &Suite, cells: &[Cell<'_>], rows: &[Row]) -> Vec<S
     let section = |group: &Group| {
         let table = table(suite, group, cells, rows);
         let section = table.section(group.name.clone());
-        let aim = match group.goal.as_str() {
+        let aim = match group.aim_in_words().as_str() {
             "" => String::new(),
-            goal => format!(" Aim: {goal}."),
+            aim => format!(" Aim: {aim}."),
         };
         let markdown = format!("{}.{aim}\n\n{}", group.title, section.markdown);
         (!table.is_empty()).then_some(Section {
@@ -275,8 +275,8 @@ pub(super) fn text(suite: &Suite, cells: &[Cell<'_>], rows: &[Row]) -> String {
             continue;
         }
         text.push_str(&format!("{}\n", group.title));
-        if !group.goal.is_empty() {
-            text.push_str(&format!("aim: {}\n", group.goal));
+        if !group.aim.is_empty() {
+            text.push_str(&format!("aim: {}\n", group.aim_in_words()));
         }
         text.push_str(&format!("{}\n", table.render()));
     }

@@ -8,6 +8,7 @@
 //!
 //! The cells that run in both engines are apart from the others, as their paths are those that the lab can be.
 
+mod aims;
 mod cell;
 mod frontier;
 mod groups;
@@ -50,6 +51,9 @@ pub(crate) const STUDY: Study = Study {
 /// If the plan does not fit together, or a run fails.
 fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let suite: Suite = task.plan.data()?;
+    for aim in suite.group.iter().flat_map(|group| &group.aim) {
+        aim.check()?;
+    }
     let cells = cell::of_runs(&task.runs, &suite)?;
     let simulated = work::carry_out(task, &suite, &cells, &Sim, task.engines.has_sim())?;
     let in_lab = work::carry_out(
@@ -79,6 +83,7 @@ fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
         runs: Some(rows::table(&cells, &rows)),
         ..Made::default()
     };
+    made.sections.extend(aims::sections(&suite, &cells, &rows));
     frontier::draw(task, &suite, &cells, &rows, &mut made)?;
     made.sections.push(page::made("run"));
     Ok(made)

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use crate::Error;
 use crate::span::Span;
 
+use super::aims::Aim;
 use super::cell::Cell;
 
 /// `[data]` of the plan.
@@ -35,6 +36,8 @@ pub(super) struct Suite {
     /// Contenders that are not a control with its own parameters.
     #[serde(default)]
     pub contender: Vec<Contender>,
+    /// The contenders of whom it is said what they reach of the aims.
+    pub ours: Vec<String>,
     /// The groups of cells that tables are about.
     pub group: Vec<Group>,
 }
@@ -204,7 +207,7 @@ pub(super) struct Group {
     pub least_bdp: f64,
     /// What is aimed for.
     #[serde(default)]
-    pub goal: String,
+    pub aim: Vec<Aim>,
 }
 
 /// What a table shows.
