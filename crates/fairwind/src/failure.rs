@@ -9,6 +9,7 @@ use fairwind_advice_client as advice_client;
 use fairwind_advisor::ServiceError;
 use fairwind_advisor::listener::ListenError;
 use fairwind_advisor::run::RunError;
+use fairwind_cc::kernel::LoadError;
 use fairwind_experiment::ExecuteError;
 use fairwind_ftp::client as ftp;
 use fairwind_lab::LabError;
@@ -99,7 +100,10 @@ impl From<Diagnostic> for Failure {
 
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
-        let is_input = matches!(error, LabError::Path(_) | LabError::UnknownControl { .. });
+        let is_input = matches!(
+            error,
+            LabError::Path(_) | LabError::Control(LoadError::Unknown { .. })
+        );
         Self::of(is_input, error)
     }
 }

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use fairwind_lab::congestion_control::Control;
+use fairwind_cc::kernel::Choice;
 use fairwind_lab::emulator::Lateness;
 use fairwind_lab::exec::{self, ExecConfig, PEER_PLACEHOLDER, Peer};
 use fairwind_lab::host::Offload;
@@ -141,7 +141,7 @@ fn measure(case: &Case) {
     let mut server = OsString::from(me);
     server.push(" sink");
     let outcome = exec::run(&ExecConfig {
-        congestion_control: Some(Control::Named(case.congestion_control.into())),
+        congestion_control: Some(Choice::Named(case.congestion_control.into())),
         offload: case.offload,
         peer: Peer::serving(server),
         ..ExecConfig::new(path, command.into())

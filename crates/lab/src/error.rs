@@ -37,17 +37,7 @@ pub enum LabError {
     /// The configuration of a pipe is invalid.
     #[error("{0}")]
     Path(#[from] ConfigError),
-    /// Neither the kernel nor `cc/` has the congestion control.
-    #[error("there is no congestion control `{name}`; the kernel has {}, and {} can be loaded", kernel.join(", "), own.join(", "))]
-    UnknownControl {
-        /// The requested name.
-        name: String,
-        /// The congestion controls available in the kernel.
-        kernel: Vec<String>,
-        /// The congestion controls of `cc/`.
-        own: Vec<&'static str>,
-    },
-    /// A congestion control cannot be loaded.
+    /// A congestion control cannot be provided.
     #[error("congestion control: {0}")]
     Control(#[from] LoadError),
     /// The network is invalid, or a program or something else does not do what is required.

@@ -7,12 +7,13 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use fairwind_cc::kernel::{self, Choice};
+use fairwind_kernel::BlockedSignals;
 use fairwind_path::pipe::PipeConfig;
 
-use crate::congestion_control::{self, Control};
 use crate::emulator::{Capture, Emulator, EmulatorOptions, Statistics};
-use crate::error::{LabError, joined};
-use crate::host::process::{self, BlockedSignals, Program, shell, with_placeholder};
+use crate::error::{During, LabError, joined};
+use crate::host::process::{self, Program, shell, with_placeholder};
 use crate::host::{Host, HostConfig, Offload, Pair};
 use crate::network::{FlowId, FlowKey, Network, PipeId};
 use crate::privilege;
@@ -34,7 +35,7 @@ pub struct ExecConfig {
     /// all others are in the class after the last.
     pub classes: [Vec<u16>; 2],
     /// Congestion control of both ends; `None`: the machine's default.
-    pub congestion_control: Option<Control>,
+    pub congestion_control: Option<Choice>,
     /// Who segments what the hosts send.
     pub offload: Offload,
     /// Seed of all random choices.
@@ -123,8 +124,9 @@ pub fn run_with<T, E: From<LabError>>(
     config.back.check().map_err(LabError::from)?;
     privilege::check()?;
     let control = config.congestion_control.as_ref();
-    let control = control.map(congestion_control::provide).transpose()?;
-    let control = control.as_ref().map(|control| control.name.clone());
+    let control = control.map(kernel::provide).transpose();
+    let control = control.map_err(LabError::from)?;
+    let control = control.as_ref().map(|control| control.name().to_owned());
     let (hosts, addresses) = ends(config, control)?;
     let (network, pipes) = network(config, addresses)?;
 
@@ -142,7 +144,9 @@ pub fn run_with<T, E: From<LabError>>(
         captures: captures(config, pipes),
         ..EmulatorOptions::default()
     };
-    let _held_back = BlockedSignals::new()?;
+    let _held_back = BlockedSignals::new()
+        .during("holding signals back")
+        .map_err(E::from)?;
     let begun = begin(match config.peer {
         Peer::Host { .. } => &hosts,
         Peer::Machine => &hosts[..1],

@@ -12,7 +12,6 @@
 //! [`exec`] runs one command behind one path; [`emulator`] runs any [`network`].
 
 pub mod application;
-pub mod congestion_control;
 pub mod emulator;
 pub mod exec;
 pub mod host;

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::role;
-use fairwind_lab::congestion_control::Control;
+use fairwind_cc::kernel::{Choice, LoadError};
 use fairwind_lab::exec::{self, ExecConfig, ExecOutcome, Peer};
 use fairwind_lab::host::Offload;
 use fairwind_lab::{LabError, privilege};
@@ -42,7 +42,7 @@ fn shell(text: &str) -> Vec<OsString> {
 
 fn config(path: PipeConfig, command: &str) -> ExecConfig {
     ExecConfig {
-        congestion_control: Some(Control::Named("reno".into())),
+        congestion_control: Some(Choice::Named("reno".into())),
         ..ExecConfig::new(path, shell(command))
     }
 }
@@ -320,7 +320,7 @@ fn connections_have_the_congestion_control_asked_for() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let server = role::command("stream_sink", &[file.path().to_str().unwrap()]);
         let outcome = exec::run(&ExecConfig {
-            congestion_control: Some(Control::Named(asked.into())),
+            congestion_control: Some(Choice::Named(asked.into())),
             peer: Peer::serving(server),
             ..config(
                 path(100, 1),
@@ -330,11 +330,14 @@ fn connections_have_the_congestion_control_asked_for() {
         assert_eq!(outcome.unwrap().exit_code, 0, "{asked}");
     }
     let unknown = exec::run(&ExecConfig {
-        congestion_control: Some(Control::Named("renoo".into())),
+        congestion_control: Some(Choice::Named("renoo".into())),
         ..config(path(100, 1), "true")
     });
     let error = unknown.unwrap_err();
-    assert!(matches!(error, LabError::UnknownControl { .. }), "{error}");
+    assert!(
+        matches!(error, LabError::Control(LoadError::Unknown { .. })),
+        "{error}"
+    );
 }
 
 #[test]
@@ -345,7 +348,7 @@ fn copies_of_a_control_have_their_own_parameters_and_leave_with_the_run() {
     let own = fairwind_cc::native::find("sfsack").unwrap();
     let mut parameters = own.default_parameters();
     parameters.set("tau", 50_000).unwrap();
-    let control = Control::Own(parameters);
+    let control = Choice::Own(parameters);
     let copies = || {
         let names = fairwind_cc::kernel::available().unwrap();
         let is_copy = |name: &String| name.starts_with("fw_sfsack_");

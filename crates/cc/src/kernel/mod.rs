@@ -13,6 +13,7 @@ mod load;
 mod loaded;
 mod object;
 mod pins;
+mod provide;
 mod requirements;
 
 pub use holder::Holder;
@@ -22,6 +23,7 @@ pub(crate) use loaded::load_object;
 pub use loaded::{Loaded, load_as};
 pub use object::find as object;
 pub use pins::{About, Found, PinError, Pinned, Pins};
+pub use provide::{Choice, Provided, load_private, provide};
 pub use requirements::check as check_requirements;
 
 use std::{fs, io};
@@ -65,6 +67,28 @@ pub enum LoadError {
         /// What holds it.
         holder: Holder,
     },
+    /// Neither the kernel nor `cc/` has the control.
+    #[error("there is no congestion control `{name}`; the kernel has {}, and {} can be loaded", kernel.join(", "), own.join(", "))]
+    Unknown {
+        /// The requested name.
+        name: String,
+        /// The controls in the kernel.
+        kernel: Vec<String>,
+        /// The controls of `cc/`.
+        own: Vec<&'static str>,
+    },
+    /// All names for private copies of a control are taken.
+    #[error(
+        "no free name in the kernel for a copy of `{control}`; unload some: fairwind cc list, \
+         fairwind cc unload"
+    )]
+    NoFreeName {
+        /// The control.
+        control: &'static str,
+    },
+    /// The kernel does not tell its controls.
+    #[error("the kernel's congestion controls cannot be read: {0}")]
+    Unreadable(#[source] io::Error),
     /// The kernel refused the object.
     #[error("the kernel refuses `{name}`: {reason}\n{log}")]
     Refused {

@@ -9,7 +9,6 @@ mod procfs;
 mod program;
 mod reexec;
 mod report;
-mod signals;
 mod sysfs;
 
 use std::io::{self, PipeReader};
@@ -18,7 +17,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use fairwind_kernel::{NamespaceType, unshare};
+use fairwind_kernel::{NamespaceType, SignalFd, SignalSet, unshare};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{
@@ -32,10 +31,8 @@ use crate::error::{During, LabError};
 pub(crate) use procfs::{open_sockets, processes};
 pub(crate) use program::{Program, shell, with_placeholder};
 pub(crate) use report::ProgramEvent;
-pub(crate) use signals::BlockedSignals;
 
 use report::ReportReader;
-use signals::{SignalFd, SignalSet};
 
 /// How long programs may take to end once asked to.
 const GRACE_PERIOD: Duration = Duration::from_millis(500);

@@ -1,7 +1,7 @@
 //! Maps the experiment's congestion controls to those of the kernel.
 
-use fairwind_cc::kernel::{self, Loaded};
-use fairwind_lab::congestion_control::load_private;
+use fairwind_cc::kernel::{self, Loaded, load_private};
+use fairwind_lab::LabError;
 use fairwind_scenario::file::flow::Control;
 
 use crate::engine::EngineError;
@@ -51,7 +51,7 @@ impl Controls {
                 if let Some(loaded) = known {
                     return Ok(loaded.name().to_owned());
                 }
-                let loaded = load_private(parameters)?;
+                let loaded = load_private(parameters).map_err(LabError::from)?;
                 let name = loaded.name().to_owned();
                 self.loaded.push(loaded);
                 Ok(name)

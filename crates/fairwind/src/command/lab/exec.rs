@@ -5,8 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
+use fairwind_cc::kernel::Choice;
 use fairwind_cc::native;
-use fairwind_lab::congestion_control::Control;
 use fairwind_lab::emulator::Statistics;
 use fairwind_lab::exec::{ExecConfig, Peer};
 use fairwind_lab::host::Offload;
@@ -113,12 +113,12 @@ impl Exec {
         }
     }
 
-    fn control(&self) -> Result<Option<Control>, Failure> {
+    fn control(&self) -> Result<Option<Choice>, Failure> {
         let Some(name) = &self.congestion_control else {
             return Ok(None);
         };
         if self.parameter.is_empty() {
-            return Ok(Some(Control::Named(name.clone())));
+            return Ok(Some(Choice::Named(name.clone())));
         }
         let own = native::find(name.strip_prefix("fw_").unwrap_or(name));
         let own = own.ok_or_else(|| {
@@ -128,7 +128,7 @@ impl Exec {
                 all.collect::<Vec<_>>().join(", ")
             ))
         })?;
-        Ok(Some(Control::Own(value::assigned(own, &self.parameter)?)))
+        Ok(Some(Choice::Own(value::assigned(own, &self.parameter)?)))
     }
 }
 

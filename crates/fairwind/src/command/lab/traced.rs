@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use fairwind_cc::kernel::Choice;
 use fairwind_cc::native;
-use fairwind_lab::congestion_control::Control;
 use fairwind_lab::exec::{self, ExecConfig, ExecOutcome};
 use fairwind_lab::host::Host;
 use fairwind_trace::filter::Filter;
@@ -62,8 +62,8 @@ impl Traced {
         folder: PathBuf,
     ) -> Result<Background, Failure> {
         let control_state = match &config.congestion_control {
-            Some(Control::Own(_)) => true,
-            Some(Control::Named(name)) => native::find(name).is_some(),
+            Some(Choice::Own(_)) => true,
+            Some(Choice::Named(name)) => native::find(name).is_some(),
             None => false,
         };
         let plan = Plan {

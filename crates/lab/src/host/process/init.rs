@@ -17,9 +17,9 @@ use rustix::process::{
 
 use super::procfs::mounts;
 use super::program::Program;
-use super::signals::{SignalFd, SignalSet};
 use super::{GRACE_PERIOD, ProgramEvent, Programs, Schedule, exit_code, exit_status, readable};
 use crate::error::{During, LabError};
+use fairwind_kernel::{SignalFd, SignalSet};
 
 /// How long a server may take to listen.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);

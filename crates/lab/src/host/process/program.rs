@@ -10,11 +10,11 @@ use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use super::procfs::{listening_sockets, open_sockets, processes};
-use super::signals::SignalSet;
 use super::sysfs::Sysfs;
 use crate::LabError;
 use crate::host::Inherited;
 use crate::host::Namespace;
+use fairwind_kernel::SignalSet;
 
 /// A program in a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]

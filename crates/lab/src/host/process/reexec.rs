@@ -15,10 +15,10 @@ use rustix::process::Pid;
 use rustix::thread::set_name;
 
 use super::init::first_process;
-use super::signals::SignalSet;
 use super::{ProgramEvent, Programs};
 use crate::error::{During, LabError};
 use crate::host::inherited::{close_on_exec, take};
+use fairwind_kernel::SignalSet;
 
 /// The name, `argv[0]`, of the first process.
 const NAME: &str = "fairwind-first-process";

@@ -1,17 +1,16 @@
 //! Signals: sets of them, the mask of a thread, and reading them from a descriptor.
 //!
-//! Source: sigprocmask(2), signalfd(2). By libc, because rustix has neither.
+//! Source: sigprocmask(2), signalfd(2).
 
 use std::io;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use fairwind_kernel::checked;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::error::{During, LabError};
+use crate::checked;
 
-/// Signals forwarded to the command.
+/// Signals that are forwarded to a command.
 const FORWARDED: [Signal; 6] = [
     Signal::INT,
     Signal::QUIT,
@@ -23,10 +22,11 @@ const FORWARDED: [Signal; 6] = [
 
 /// A set of signals.
 #[derive(Clone, Copy)]
-pub(super) struct SignalSet(libc::sigset_t);
+pub struct SignalSet(libc::sigset_t);
 
 impl SignalSet {
-    pub(super) fn empty() -> SignalSet {
+    /// None.
+    pub fn empty() -> SignalSet {
         let mut set = MaybeUninit::uninit();
         // SAFETY: the call initialises the set.
         SignalSet(unsafe {
@@ -35,21 +35,26 @@ impl SignalSet {
         })
     }
 
-    /// The signals that are forwarded to the command.
-    pub(super) fn forwarded() -> SignalSet {
+    /// Those that are forwarded to a command: SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2.
+    pub fn forwarded() -> SignalSet {
         FORWARDED
             .into_iter()
             .fold(SignalSet::empty(), SignalSet::with)
     }
 
-    pub(super) fn with(mut self, signal: Signal) -> SignalSet {
+    /// This one, too.
+    pub fn with(mut self, signal: Signal) -> SignalSet {
         // SAFETY: the set is initialised.
         unsafe { libc::sigaddset(&raw mut self.0, signal.as_raw()) };
         self
     }
 
     /// Makes this the set of signals that the calling thread blocks. Between fork and exec, too.
-    pub(super) fn set_mask(self) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// The kernel has none for a valid set.
+    pub fn set_mask(self) -> io::Result<()> {
         self.change_mask(libc::SIG_SETMASK).map(drop)
     }
 
@@ -64,18 +69,27 @@ impl SignalSet {
     }
 }
 
-/// Blocks the signals that are for the command, in the calling thread and in threads that it starts
+/// Blocks the signals that are [forwarded](SignalSet::forwarded) to a command, in the calling thread and in threads that it starts
 /// from now on. Call it before any thread is started. Dropping it restores the calling thread's
 /// mask.
-pub(crate) struct BlockedSignals {
+pub struct BlockedSignals {
     before: SignalSet,
 }
 
 impl BlockedSignals {
-    pub(crate) fn new() -> Result<BlockedSignals, LabError> {
-        let before = SignalSet::forwarded().change_mask(libc::SIG_BLOCK);
-        let before = before.during("holding signals back")?;
+    /// Blocks them.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has none for a valid set.
+    pub fn new() -> io::Result<BlockedSignals> {
+        let before = SignalSet::forwarded().change_mask(libc::SIG_BLOCK)?;
         Ok(BlockedSignals { before })
+    }
+
+    /// What the thread had blocked before, for a command that it starts.
+    pub fn before(&self) -> SignalSet {
+        self.before
     }
 }
 
@@ -86,18 +100,25 @@ impl Drop for BlockedSignals {
 }
 
 /// A descriptor from which blocked signals are read.
-pub(super) struct SignalFd(OwnedFd);
+#[derive(Debug)]
+pub struct SignalFd(OwnedFd);
 
 /// A signal that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Received {
+pub struct Received {
+    /// Its number.
     pub number: i32,
     /// `si_code` of sigaction(2): positive if the kernel sent it.
     code: i32,
 }
 
 impl SignalFd {
-    pub(super) fn new(signals: SignalSet) -> io::Result<SignalFd> {
+    /// Opens one for these signals, which have to be blocked.
+    ///
+    /// # Errors
+    ///
+    /// If the process has no descriptor left.
+    pub fn new(signals: SignalSet) -> io::Result<SignalFd> {
         // SAFETY: the set is initialised.
         let fd = unsafe { libc::signalfd(-1, &raw const signals.0, libc::SFD_CLOEXEC) };
         let fd = checked(fd)?;
@@ -106,7 +127,11 @@ impl SignalFd {
     }
 
     /// Reads a signal; waits if none is pending.
-    pub(super) fn read(&self) -> io::Result<Received> {
+    ///
+    /// # Errors
+    ///
+    /// If the descriptor cannot be read.
+    pub fn read(&self) -> io::Result<Received> {
         let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
         rustix::io::read(&self.0, &mut info)?;
         let number =
@@ -118,7 +143,7 @@ impl SignalFd {
     }
 
     /// Forwards one signal, unless the terminal sent it, and so to the whole process group.
-    pub(super) fn forward(&self, to: Pid) {
+    pub fn forward(&self, to: Pid) {
         if let Ok(Received { number, code }) = self.read()
             && code <= 0
             && let Some(signal) = Signal::from_named_raw(number)

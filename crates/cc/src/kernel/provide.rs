@@ -1,19 +1,17 @@
-//! Congestion control for connections of the lab: the kernel's own, or one of `cc/`, loaded under a
-//! name private to this process.
+//! A congestion control for connections of a run: the kernel's own, or one of `cc/`, loaded under a name private to
+//! this process.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use fairwind_cc::kernel::{self, LoadError, Loaded};
-use fairwind_cc::native::{self, Parameters};
-
-use crate::error::{During, LabError};
+use super::{LoadError, Loaded, available, load_as};
+use crate::native::{self, Parameters};
 
 /// Attempts to find an unused name.
 const ATTEMPTS: u32 = 64;
 
 /// Selects a congestion control.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Control {
+pub enum Choice {
     /// The kernel's congestion control of this name, or else that of `cc/` with its default
     /// parameters.
     Named(String),
@@ -22,30 +20,41 @@ pub enum Control {
 }
 
 /// A congestion control present in the kernel; one of ours is unloaded when this is dropped.
-pub(crate) struct Available {
-    /// Its name in the kernel.
-    pub name: String,
+#[derive(Debug)]
+pub struct Provided {
+    name: String,
     /// Keeps it loaded, if it was loaded for this run.
     _loaded: Option<Loaded>,
 }
 
+impl Provided {
+    /// Its name in the kernel.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 /// Makes the congestion control available in the kernel. The name of one of ours may have the
 /// prefix `fw_`.
-pub(crate) fn provide(control: &Control) -> Result<Available, LabError> {
-    let name = match control {
-        Control::Own(parameters) => return load(parameters),
-        Control::Named(name) => name,
+///
+/// # Errors
+///
+/// If there is none of this name, or the kernel refuses it; see [`LoadError`].
+pub fn provide(choice: &Choice) -> Result<Provided, LoadError> {
+    let name = match choice {
+        Choice::Own(parameters) => return load(parameters),
+        Choice::Named(name) => name,
     };
-    let kernel = kernel::available().during("reading the kernel's congestion controls")?;
+    let kernel = available().map_err(LoadError::Unreadable)?;
     if kernel.contains(name) {
-        return Ok(Available {
+        return Ok(Provided {
             name: name.clone(),
             _loaded: None,
         });
     }
     match native::find(name.strip_prefix("fw_").unwrap_or(name)) {
         Some(own) => load(&own.default_parameters()),
-        None => Err(LabError::UnknownControl {
+        None => Err(LoadError::Unknown {
             name: name.clone(),
             kernel,
             own: native::all().iter().map(|control| control.name()).collect(),
@@ -53,9 +62,9 @@ pub(crate) fn provide(control: &Control) -> Result<Available, LabError> {
     }
 }
 
-fn load(parameters: &Parameters) -> Result<Available, LabError> {
+fn load(parameters: &Parameters) -> Result<Provided, LoadError> {
     let loaded = load_private(parameters)?;
-    Ok(Available {
+    Ok(Provided {
         name: loaded.name().to_owned(),
         _loaded: Some(loaded),
     })
@@ -65,22 +74,20 @@ fn load(parameters: &Parameters) -> Result<Available, LabError> {
 /// `fw_sfsack_1a2b`. It is unloaded when the value is dropped, or with the process.
 ///
 /// # Errors
-/// Fails if the kernel refuses it, or no name is free.
-pub fn load_private(parameters: &Parameters) -> Result<Loaded, LabError> {
+///
+/// If the kernel refuses it, or no name is free; see [`LoadError`].
+pub fn load_private(parameters: &Parameters) -> Result<Loaded, LoadError> {
     /// Makes the names of one process differ.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let control = parameters.control().name();
     for _ in 0..ATTEMPTS {
         let number = std::process::id().wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        match kernel::load_as(parameters, &private_name(control, number)) {
+        match load_as(parameters, &private_name(control, number)) {
             Err(LoadError::AlreadyLoaded { .. }) => {}
-            outcome => return Ok(outcome?),
+            outcome => return outcome,
         }
     }
-    Err(LabError::Failed(format!(
-        "no free name in the kernel for a copy of `{control}`; unload some: fairwind cc list, \
-         fairwind cc unload"
-    )))
+    Err(LoadError::NoFreeName { control })
 }
 
 /// `fw_sfsack_1a2b`: names in the kernel have at most 15 bytes.
