@@ -181,6 +181,21 @@ impl From<TraceError> for Failure {
     }
 }
 
+impl From<fairwind_agent::run::RunError> for Failure {
+    fn from(error: fairwind_agent::run::RunError) -> Self {
+        use fairwind_agent::run::RunError::{Command, Control};
+        let is_input = match &error {
+            Command { source, .. } => matches!(
+                source.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+            ),
+            Control(error) => matches!(error, LoadError::Unknown { .. }),
+            _ => false,
+        };
+        Self::of(is_input, error)
+    }
+}
+
 /// An unusable folder is the user's mistake.
 impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Self {

@@ -14,6 +14,7 @@ mod measure;
 mod pages;
 mod refusals;
 mod reproduce;
+mod run;
 mod serve;
 mod serve_rights;
 mod trace;

@@ -20,6 +20,7 @@ mod measure;
 mod put;
 mod report;
 mod reproduce;
+mod run;
 mod schema;
 mod serve;
 mod sim;
@@ -44,6 +45,7 @@ Examples:
   fairwind sim run experiment.toml         Simulate it; the result is experiment.result/
   fairwind lab run experiment.toml         Run it on this machine's kernel, with the same result
   fairwind compare a.result b.result       Set two results side by side
+  fairwind run --background -- rsync …     Any program, without harm to others on its path
   fairwind trace --live                    See inside the connections of this machine
   fairwind cc list                         Which congestion controls are there?
 
@@ -65,6 +67,7 @@ enum Command {
     Lab(lab::Command),
     Trace(trace::Trace),
     Measure(measure::Measure),
+    Run(run::Run),
     Serve(serve::Serve),
     Get(get::Get),
     Put(put::Put),
@@ -98,6 +101,7 @@ impl Cli {
             Command::Lab(command) => command.run(),
             Command::Trace(command) => command.run(),
             Command::Measure(command) => command.run(),
+            Command::Run(command) => command.run(),
             Command::Serve(command) => command.run(),
             Command::Get(command) => command.run(),
             Command::Put(command) => command.run(),

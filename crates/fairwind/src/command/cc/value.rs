@@ -1,6 +1,7 @@
 //! `name=value` on the command line, the value in the units that people write.
 
-use fairwind_cc::native::{Control, Parameters};
+use fairwind_cc::kernel::Choice;
+use fairwind_cc::native::{self, Control, Parameters};
 use fairwind_scenario::units_text;
 
 use crate::failure::Failure;
@@ -13,6 +14,22 @@ pub(crate) fn assignment(text: &str) -> Result<(String, String), String> {
         }
         _ => Err("write NAME=VALUE, as tau=50ms".to_owned()),
     }
+}
+
+/// The congestion control of this name; with parameters it is one of fairwind's own.
+pub(crate) fn choice(name: &str, parameters: &[(String, String)]) -> Result<Choice, Failure> {
+    if parameters.is_empty() {
+        return Ok(Choice::Named(name.to_owned()));
+    }
+    let own = native::find(name.strip_prefix("fw_").unwrap_or(name));
+    let own = own.ok_or_else(|| {
+        let all = native::all().iter().map(|control| control.name());
+        Failure::input(format!(
+            "--parameter is for the controls of `fairwind cc list`, not for `{name}`: {}",
+            all.collect::<Vec<_>>().join(", ")
+        ))
+    })?;
+    Ok(Choice::Own(assigned(own, parameters)?))
 }
 
 /// The control's parameters, with these values in the place of their defaults.

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fairwind_cc::kernel::Choice;
-use fairwind_cc::native;
 use fairwind_lab::emulator::Statistics;
 use fairwind_lab::exec::{ExecConfig, Peer};
 use fairwind_lab::host::Offload;
@@ -114,21 +113,9 @@ impl Exec {
     }
 
     fn control(&self) -> Result<Option<Choice>, Failure> {
-        let Some(name) = &self.congestion_control else {
-            return Ok(None);
-        };
-        if self.parameter.is_empty() {
-            return Ok(Some(Choice::Named(name.clone())));
-        }
-        let own = native::find(name.strip_prefix("fw_").unwrap_or(name));
-        let own = own.ok_or_else(|| {
-            let all = native::all().iter().map(|control| control.name());
-            Failure::input(format!(
-                "--parameter is for the controls of `fairwind cc list`, not for `{name}`: {}",
-                all.collect::<Vec<_>>().join(", ")
-            ))
-        })?;
-        Ok(Some(Choice::Own(value::assigned(own, &self.parameter)?)))
+        let name = self.congestion_control.as_ref();
+        name.map(|name| value::choice(name, &self.parameter))
+            .transpose()
     }
 }
 

@@ -1,0 +1,152 @@
+//! The programs at a control group.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd};
+
+use fairwind_bpf::messages;
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+use serde::Serialize;
+
+/// Bytes of the longest name of a congestion control in the kernel.
+const NAME_MAX: usize = 15;
+/// DSCP 1 (RFC 8622), in the bits of the traffic class.
+const LOWER_EFFORT: u8 = 1 << 2;
+
+/// What sockets are given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// The kernel's name of a congestion control; `None`: they keep theirs.
+    pub control: Option<String>,
+    /// Whether sockets have it whose program chooses another.
+    pub is_forced: bool,
+    /// Largest rate of each, bytes a second.
+    pub max_rate: Option<u32>,
+    /// Whether packets have the mark of the Lower-Effort service (RFC 8622).
+    pub is_lower_effort: bool,
+}
+
+impl Given {
+    /// `struct settings` of `bpf/agent.bpf.c`.
+    fn settings(&self) -> Vec<u8> {
+        let mut name = [0; NAME_MAX + 1];
+        let control = self.control.as_deref().unwrap_or_default().as_bytes();
+        name[..control.len()].copy_from_slice(control);
+        let mut bytes = name.to_vec();
+        bytes.extend(self.max_rate.unwrap_or(0).to_ne_bytes());
+        bytes.push(if self.is_lower_effort {
+            LOWER_EFFORT
+        } else {
+            0
+        });
+        bytes.extend([u8::from(self.is_forced), 0, 0]);
+        bytes
+    }
+}
+
+/// What became of the connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// That were given the control.
+    pub given: u64,
+    /// That keep what their program has chosen.
+    pub own: u64,
+    /// Of which the kernel has refused it, as where a route demands another.
+    pub refused: u64,
+    /// Calls by which a program would have chosen another control.
+    pub ignored: u64,
+}
+
+/// The kernel refuses the programs.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the kernel refuses to give a control group's connections a congestion control: {reason}\n{log}"
+)]
+pub struct AttachError {
+    reason: String,
+    log: String,
+}
+
+/// The programs, which act until this is dropped.
+#[derive(Debug)]
+pub struct Attached {
+    object: Object,
+    _links: Vec<Link>,
+}
+
+impl Attached {
+    /// Attaches them to a control group.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses them.
+    ///
+    /// # Panics
+    ///
+    /// If the control's name is longer than the kernel's are.
+    pub fn to(group: impl AsFd, given: &Given) -> Result<Attached, AttachError> {
+        messages::collect();
+        attach(group, given).map_err(|error| AttachError {
+            reason: error.to_string(),
+            log: messages::take(),
+        })
+    }
+
+    /// What became of the connections so far.
+    pub fn counts(&self) -> Counts {
+        let map = self
+            .object
+            .maps()
+            .find(|map| map.name() == OsStr::new("counts"));
+        let map = map.expect("agent.bpf.c has the map");
+        let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let value = value.ok().flatten().unwrap_or_default();
+        let (words, _) = value.as_chunks::<8>();
+        let word = |at: usize| words.get(at).copied().map_or(0, u64::from_ne_bytes);
+        Counts {
+            given: word(0),
+            own: word(1),
+            refused: word(2),
+            ignored: word(3),
+        }
+    }
+}
+
+fn attach(group: impl AsFd, given: &Given) -> libbpf_rs::Result<Attached> {
+    let mut open = ObjectBuilder::default()
+        .name("fairwind_agent")?
+        .open_memory(fairwind_bpf::object!("agent.bpf.o"))?;
+    for mut map in open.maps_mut() {
+        if map.name() == OsStr::new(".rodata.settings") {
+            map.set_initial_value(&given.settings())?;
+        }
+    }
+    let object = open.load()?;
+    let group = group.as_fd().as_raw_fd();
+    let links = object
+        .progs_mut()
+        .map(|program| program.attach_cgroup(group));
+    Ok(Attached {
+        _links: links.collect::<libbpf_rs::Result<_>>()?,
+        object,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_in_the_programs_layout() {
+        let given = Given {
+            control: Some("fw_fairwind".to_owned()),
+            is_forced: true,
+            max_rate: Some(125_000),
+            is_lower_effort: true,
+        };
+        let mut bytes = b"fw_fairwind\0\0\0\0\0".to_vec();
+        bytes.extend(125_000u32.to_ne_bytes());
+        bytes.extend([4, 1, 0, 0]);
+        assert_eq!(given.settings(), bytes);
+        assert_eq!(Given::default().settings(), [0; 24]);
+    }
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Gives the connections of a control group what a run asks for, before their first packet: a congestion control, a
+ * limit of their rate, a mark in their packets.
+ */
+#include <fairwind/kernel.h>
+
+char agent_license[] SEC("license") = "Dual BSD/GPL";
+
+enum { SOL_IP = 0, SOL_SOCKET = 1, SOL_TCP = 6, SOL_IPV6 = 41 };
+enum { IP_TOS = 1, SO_MAX_PACING_RATE = 47, TCP_CONGESTION = 13, IPV6_TCLASS = 67 };
+enum { PAGE = 4096 };
+
+/* src/attach.rs repeats the layout. */
+struct settings {
+	char control[16]; /* empty: as it is */
+	u32 max_rate; /* bytes a second; 0: no limit */
+	u8 traffic_class; /* 0: as it is */
+	u8 is_forced; /* whatever the program has chosen */
+	u8 unused[2];
+};
+const volatile struct settings settings SEC(".rodata.settings");
+
+/* What became of the connections. */
+struct counts {
+	u64 given; /* that were given the control */
+	u64 own; /* that keep what their program has chosen */
+	u64 refused; /* of which the kernel has refused it, as where a route demands another */
+	u64 ignored; /* calls by which a program would have chosen another */
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct counts);
+} counts SEC(".maps");
+
+/* Sockets whose program has chosen their congestion control; connections inherit it from who listens. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, u8);
+} chosen SEC(".maps");
+
+static __always_inline void add(u32 at)
+{
+	u32 zero = 0;
+	struct counts *c = bpf_map_lookup_elem(&counts, &zero);
+
+	if (c)
+		__sync_fetch_and_add((u64 *)c + at, 1);
+}
+#define COUNT(field) add(__builtin_offsetof(struct counts, field) / sizeof(u64))
+
+static __always_inline bool has_chosen(struct bpf_sock *sk)
+{
+	return sk && bpf_sk_storage_get(&chosen, sk, 0, 0);
+}
+
+static __always_inline bool give_control(struct bpf_sock_ops *ctx)
+{
+	char name[16];
+
+	for (int i = 0; i < 16; i++)
+		name[i] = settings.control[i];
+	return !bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, name, sizeof(name));
+}
+
+static __always_inline void give_rest(struct bpf_sock_ops *ctx)
+{
+	u32 rate = settings.max_rate;
+	int class = settings.traffic_class;
+
+	if (rate)
+		bpf_setsockopt(ctx, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+	if (!class)
+		return;
+	/* The kernel refuses the mark of an IPv4 connection to a program here if its socket is of IPv6. */
+	if (ctx->family == AF_INET6)
+		bpf_setsockopt(ctx, SOL_IPV6, IPV6_TCLASS, &class, sizeof(class));
+	else
+		bpf_setsockopt(ctx, SOL_IP, IP_TOS, &class, sizeof(class));
+}
+
+/* Whether it has the control; a route may have replaced it since. */
+static __always_inline bool has_control(struct bpf_sock_ops *ctx)
+{
+	char name[16] = {};
+
+	if (bpf_getsockopt(ctx, SOL_TCP, TCP_CONGESTION, name, sizeof(name)))
+		return false;
+	for (int i = 0; i < 16; i++) {
+		if (name[i] != settings.control[i])
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Before the SYN; when a socket begins to listen, as what it has is inherited by each connection before its SYN is
+ * answered; and again when a connection is there, as the control of a route comes with the SYN.
+ */
+SEC("sockops") int give(struct bpf_sock_ops *ctx)
+{
+	bool wants_control = settings.control[0] && (settings.is_forced || !has_chosen(ctx->sk));
+
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		if (wants_control)
+			give_control(ctx);
+		give_rest(ctx);
+		break;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		if (!settings.control[0])
+			break;
+		if (!wants_control)
+			COUNT(own);
+		else if (has_control(ctx) || give_control(ctx))
+			COUNT(given);
+		else
+			COUNT(refused);
+		break;
+	}
+	return 1;
+}
+
+/* A program chooses a control: that is noted, or said to be done and left out. */
+SEC("cgroup/setsockopt") int choose(struct bpf_sockopt *ctx)
+{
+	u8 yes = 1;
+
+	if (ctx->level == SOL_TCP && ctx->optname == TCP_CONGESTION) {
+		if (settings.is_forced) {
+			ctx->optlen = -1;
+			COUNT(ignored);
+		} else if (ctx->sk) {
+			bpf_sk_storage_get(&chosen, ctx->sk, &yes, BPF_SK_STORAGE_GET_F_CREATE);
+		}
+	} else if (ctx->optlen > PAGE) {
+		/* The program has only the first page of it: the kernel is to take the caller's. */
+		ctx->optlen = 0;
+	}
+	return 1;
+}

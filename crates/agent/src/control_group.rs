@@ -1,0 +1,155 @@
+//! Control groups (version 2) for commands.
+//!
+//! Source: cgroups(7), Documentation/admin-guide/cgroup-v2.rst of Linux.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What the names of the groups begin with.
+const PREFIX: &str = "fairwind-run-";
+
+/// Why there is no control group.
+#[derive(Debug, thiserror::Error)]
+pub enum GroupError {
+    /// The file system is not mounted.
+    #[error("no control groups of version 2 are mounted: mount -t cgroup2 none /sys/fs/cgroup")]
+    NotMounted,
+    /// The process may not make one, or something else went wrong.
+    #[error("{path}: {source}; a control group for the command is made there")]
+    Failed {
+        /// File or folder.
+        path: PathBuf,
+        /// The kernel's error.
+        source: io::Error,
+    },
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> GroupError {
+    move |source| GroupError::Failed {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// A control group below that of this process. Dropping it removes it, unless processes are left in it.
+#[derive(Debug)]
+pub struct ControlGroup {
+    folder: PathBuf,
+    opened: File,
+    members: File,
+}
+
+impl ControlGroup {
+    /// Makes one for a command of this process, and removes what ended runs have left beside it.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such file system, or the process may not make groups below its own.
+    pub fn make() -> Result<ControlGroup, GroupError> {
+        let root = fairwind_kernel::mounted("cgroup2").ok_or(GroupError::NotMounted)?;
+        let own = Path::new("/proc/self/cgroup");
+        let groups = fs::read_to_string(own).map_err(at(own))?;
+        let parent = root.join(own_path(&groups).ok_or(GroupError::NotMounted)?);
+        remove_left(&parent);
+        let folder = parent.join(format!("{PREFIX}{}", std::process::id()));
+        match fs::create_dir(&folder) {
+            // Of a process that had this number, whose command goes on.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(at(&folder))?,
+        }
+        let procs = folder.join("cgroup.procs");
+        let members = OpenOptions::new().write(true).open(&procs);
+        Ok(ControlGroup {
+            opened: File::open(&folder).map_err(at(&folder))?,
+            members: members.map_err(at(&procs))?,
+            folder,
+        })
+    }
+
+    /// Its inode, by which the kernel's programs know it.
+    ///
+    /// # Errors
+    ///
+    /// If it is gone.
+    pub fn inode(&self) -> Result<u64, GroupError> {
+        Ok(self.opened.metadata().map_err(at(&self.folder))?.ino())
+    }
+
+    /// What moves processes into it.
+    ///
+    /// # Errors
+    ///
+    /// If this process has no descriptor left.
+    pub fn door(&self) -> io::Result<Door> {
+        Ok(Door(self.members.try_clone()?))
+    }
+
+    /// The processes in it.
+    pub fn processes(&self) -> Vec<u32> {
+        let text = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+}
+
+/// Moves processes into a control group.
+#[derive(Debug)]
+pub struct Door(File);
+
+impl Door {
+    /// Moves the calling process. May be called between fork and exec.
+    ///
+    /// # Errors
+    ///
+    /// If the process may not be moved.
+    pub fn enter(&self) -> io::Result<()> {
+        // 0 is who writes.
+        (&self.0).write_all(b"0")
+    }
+}
+
+impl AsFd for ControlGroup {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.opened.as_fd()
+    }
+}
+
+impl Drop for ControlGroup {
+    fn drop(&mut self) {
+        // The next run removes it if processes are left in it now.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// The path of a process' group below the mount point, from `/proc/PID/cgroup`.
+fn own_path(groups: &str) -> Option<&str> {
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    Some(path.trim_start_matches('/'))
+}
+
+/// Removes groups of ended runs. The kernel refuses it where processes are left.
+fn remove_left(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        // One whose maker still runs may not have its command yet.
+        if maker.is_some_and(|maker| !Path::new("/proc").join(maker).exists()) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_of_version_2_has_number_0() {
+        let both = "4:memory:/a\n0::/user.slice/session.scope\n";
+        assert_eq!(own_path(both), Some("user.slice/session.scope"));
+        assert_eq!(own_path("0::/\n"), Some(""));
+        assert_eq!(own_path("4:memory:/a\n"), None);
+    }
+}

@@ -1,0 +1,370 @@
+//! What the connections of a command did, from the tracer's events.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+
+use fairwind_cc::kernel::object;
+use fairwind_trace::control_state::{ControlState, StateField};
+use fairwind_trace::event::{Event, Sample, State};
+use serde::Serialize;
+
+use crate::attach::Counts;
+
+/// The control that yields to others, and the column of its state that says so.
+const YIELDS: &str = "fairwind";
+const MODE: &str = "fairwind_mode";
+/// `YIELD` and `TRAIN` of `enum mode` in `cc/fairwind.c`.
+const YIELDING: [i64; 2] = [3, 4];
+
+/// A connection from its first event on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Connection {
+    /// Address and port of this host.
+    pub local: SocketAddr,
+    /// Those of the peer.
+    pub remote: SocketAddr,
+    /// Whether the peer opened it.
+    pub incoming: bool,
+    /// The name of its process, at most 15 bytes.
+    pub program: String,
+    /// The congestion control that it had last, by the kernel's name.
+    pub congestion_control: String,
+    /// From its first event to its last, seconds.
+    pub seconds: f64,
+    /// Bytes that the peer has acknowledged.
+    pub bytes_sent: u64,
+    /// Bytes that have come.
+    pub bytes_received: u64,
+    /// Of all bytes sent, the share that was sent again.
+    pub retransmitted: f64,
+    /// Least round-trip time, ms; `None` without a sample.
+    pub min_rtt_ms: Option<f64>,
+    /// Time during which it has yielded to others, seconds; `None` if its control does not tell.
+    pub yielded_seconds: Option<f64>,
+    /// Whether it is closed.
+    pub closed: bool,
+}
+
+/// A connection while its events come.
+#[derive(Debug)]
+struct Watched {
+    connection: Connection,
+    opened_ns: u64,
+    latest_ns: u64,
+    yielded_ns: u64,
+    is_yielding: Option<bool>,
+}
+
+/// The connections of a command while their events come.
+#[derive(Debug)]
+pub struct Watch {
+    mode: Option<StateField>,
+    states: Vec<ControlState>,
+    connections: BTreeMap<u64, Watched>,
+    /// When any of them has yielded, up to `latest_ns`.
+    yielded_ns: Option<u64>,
+    latest_ns: u64,
+}
+
+impl Default for Watch {
+    fn default() -> Watch {
+        Watch::new()
+    }
+}
+
+impl Watch {
+    /// Without connections.
+    pub fn new() -> Watch {
+        let state = object(YIELDS).and_then(|bytes| ControlState::of_object(YIELDS, bytes).ok());
+        let fields = state.iter().flat_map(|state| &state.fields);
+        let mut modes = fields.filter(|field| field.column == MODE);
+        Watch {
+            mode: modes.next().cloned(),
+            states: state.clone().into_iter().collect(),
+            connections: BTreeMap::new(),
+            yielded_ns: None,
+            latest_ns: 0,
+        }
+    }
+
+    /// Takes an event in.
+    pub fn event(&mut self, event: &Event<'_>) {
+        let head = event.head();
+        self.advance(head.time_ns);
+        if let Event::Open(identity) | Event::Identity(identity) = event {
+            let watched = self.connections.entry(head.id).or_insert_with(|| Watched {
+                connection: Connection {
+                    local: identity.local(),
+                    remote: identity.remote(),
+                    incoming: identity.is_incoming(),
+                    program: String::new(),
+                    congestion_control: String::new(),
+                    seconds: 0.0,
+                    bytes_sent: 0,
+                    bytes_received: 0,
+                    retransmitted: 0.0,
+                    min_rtt_ms: None,
+                    yielded_seconds: None,
+                    closed: false,
+                },
+                opened_ns: head.time_ns,
+                latest_ns: head.time_ns,
+                yielded_ns: 0,
+                is_yielding: None,
+            });
+            watched.connection.local = identity.local();
+            watched.connection.program = identity.program();
+            return;
+        }
+        let Some(watched) = self.connections.get_mut(&head.id) else {
+            return;
+        };
+        match event {
+            Event::Open(_) | Event::Identity(_) => {}
+            Event::Control(control) => watched.connection.congestion_control = control.name(),
+            Event::Sample(sample, state) | Event::Close(sample, state) => {
+                let control = &watched.connection.congestion_control;
+                let is_ours = ControlState::position(&self.states, control).is_some();
+                let mode = self.mode.as_ref().filter(|_| is_ours).zip(*state);
+                watched.sample(sample, mode);
+                watched.connection.closed = matches!(event, Event::Close(..));
+            }
+        }
+    }
+
+    /// Others may have been yielded to until now.
+    fn advance(&mut self, now_ns: u64) {
+        let telling = || self.connections.values().filter_map(|one| one.is_yielding);
+        let is_yielding = telling().any(|yields| yields);
+        let since_ns = now_ns.saturating_sub(self.latest_ns);
+        if telling().next().is_some() {
+            let yielded_ns = self.yielded_ns.get_or_insert(0);
+            *yielded_ns += if is_yielding { since_ns } else { 0 };
+        }
+        self.latest_ns = self.latest_ns.max(now_ns);
+    }
+
+    /// What has been seen.
+    pub fn summary(self, given: Option<&str>, counts: Counts, seconds: f64) -> Summary {
+        let connections = self.connections.into_values().map(Watched::connection);
+        Summary {
+            yielded_seconds: self.yielded_ns.map(|ns| ns as f64 / 1e9),
+            congestion_control: given.map(str::to_owned),
+            seconds,
+            counts,
+            connections: connections.collect(),
+        }
+    }
+}
+
+impl Watched {
+    fn sample(&mut self, sample: &Sample, mode: Option<(&StateField, &State)>) {
+        let now_ns = sample.head.time_ns;
+        let since_ns = now_ns.saturating_sub(self.latest_ns);
+        if self.is_yielding == Some(true) {
+            self.yielded_ns += since_ns;
+        }
+        self.latest_ns = now_ns;
+        if let Some((field, state)) = mode {
+            self.is_yielding = Some(YIELDING.contains(&field.value(state)));
+        }
+        let connection = &mut self.connection;
+        connection.bytes_sent = sample.bytes_acked;
+        connection.bytes_received = sample.bytes_received;
+        connection.retransmitted = match sample.bytes_sent {
+            0 => 0.0,
+            all => sample.bytes_retrans as f64 / all as f64,
+        };
+        // All ones before the first sample.
+        connection.min_rtt_ms = (1..u32::MAX)
+            .contains(&sample.min_rtt_us)
+            .then(|| f64::from(sample.min_rtt_us) / 1e3);
+    }
+
+    fn connection(self) -> Connection {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        Connection {
+            seconds: seconds(self.latest_ns - self.opened_ns),
+            yielded_seconds: self.is_yielding.map(|_| seconds(self.yielded_ns)),
+            ..self.connection
+        }
+    }
+}
+
+/// What the connections of a command did.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// The control that they were given, by the kernel's name; `None` if they kept theirs.
+    pub congestion_control: Option<String>,
+    /// How long the command ran.
+    pub seconds: f64,
+    /// Time during which any connection has yielded to others, seconds; `None` if no control tells.
+    pub yielded_seconds: Option<f64>,
+    /// What became of them.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Each of them, in the order of their opening.
+    pub connections: Vec<Connection>,
+}
+
+impl Summary {
+    /// Bytes sent and received by all.
+    pub fn bytes(&self) -> (u64, u64) {
+        let sum = |of: fn(&Connection) -> u64| self.connections.iter().map(of).sum();
+        (sum(|one| one.bytes_sent), sum(|one| one.bytes_received))
+    }
+}
+
+/// Bytes as people write them.
+fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    let mut value = bytes as f64;
+    let mut unit = "bytes";
+    for next in UNITS {
+        if value < 1000.0 {
+            break;
+        }
+        value /= 1000.0;
+        unit = next;
+    }
+    match unit {
+        "bytes" => format!("{bytes} bytes"),
+        _ => format!("{value:.1} {unit}"),
+    }
+}
+
+fn count(number: u64, one: &str, more: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
+}
+
+/// A paragraph.
+impl fmt::Display for Summary {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let connections = self.connections.len() as u64;
+        write!(out, "{}", count(connections, "connection", "connections"))?;
+        if connections > 0 {
+            let (sent, received) = self.bytes();
+            let rate = |bytes: u64| bytes as f64 * 8.0 / 1e6 / self.seconds.max(1e-3);
+            write!(
+                out,
+                ": {} sent ({:.1} Mbit/s) and {} received ({:.1} Mbit/s) in {:.1} s",
+                bytes(sent),
+                rate(sent),
+                bytes(received),
+                rate(received),
+                self.seconds
+            )?;
+            let again = self
+                .connections
+                .iter()
+                .map(|one| one.retransmitted * one.bytes_sent as f64);
+            let again = again.sum::<f64>() / sent.max(1) as f64;
+            write!(
+                out,
+                "; {:.2} % of what was sent had to be sent again",
+                100.0 * again
+            )?;
+        }
+        if let Some(yielded) = self.yielded_seconds {
+            write!(out, "; yielded to others for {yielded:.1} s")?;
+        }
+        let Counts {
+            own,
+            refused,
+            ignored,
+            ..
+        } = self.counts;
+        if let (Some(control), 1..) = (&self.congestion_control, own) {
+            let who = count(own, "connection keeps", "connections keep");
+            write!(
+                out,
+                "\n{who} the congestion control that the program has chosen, and not {control} (--force)"
+            )?;
+        }
+        if refused > 0 {
+            let who = count(refused, "connection", "connections");
+            write!(
+                out,
+                "\nthe kernel has refused the congestion control of {who}"
+            )?;
+        }
+        if ignored > 0 {
+            let calls = count(ignored, "attempt", "attempts");
+            write!(
+                out,
+                "\n{calls} of the program to choose another congestion control had no effect"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(bytes_sent: u64, yielded_seconds: Option<f64>) -> Connection {
+        Connection {
+            local: "10.0.0.1:40000".parse().unwrap(),
+            remote: "10.0.0.2:21".parse().unwrap(),
+            incoming: false,
+            program: "rsync".to_owned(),
+            congestion_control: "fw_fairwind".to_owned(),
+            seconds: 10.0,
+            bytes_sent,
+            bytes_received: 500,
+            retransmitted: 0.01,
+            min_rtt_ms: Some(20.0),
+            yielded_seconds,
+            closed: true,
+        }
+    }
+
+    #[test]
+    fn a_paragraph_says_what_the_connections_did() {
+        let summary = Summary {
+            congestion_control: Some("fw_fairwind".to_owned()),
+            seconds: 10.0,
+            yielded_seconds: Some(2.5),
+            counts: Counts::default(),
+            connections: vec![connection(12_500_000, Some(2.5)), connection(0, None)],
+        };
+        assert_eq!(
+            summary.to_string(),
+            "2 connections: 12.5 MB sent (10.0 Mbit/s) and 1.0 kB received (0.0 Mbit/s) in 10.0 s; \
+             1.00 % of what was sent had to be sent again; yielded to others for 2.5 s"
+        );
+    }
+
+    #[test]
+    fn what_was_left_out_is_said() {
+        let summary = Summary {
+            congestion_control: Some("bbr".to_owned()),
+            seconds: 1.0,
+            yielded_seconds: None,
+            counts: Counts {
+                given: 3,
+                own: 1,
+                refused: 2,
+                ignored: 0,
+            },
+            connections: Vec::new(),
+        };
+        assert_eq!(
+            summary.to_string(),
+            "0 connections\n1 connection keeps the congestion control that the program has chosen, and not bbr (--force)\n\
+             the kernel has refused the congestion control of 2 connections"
+        );
+    }
+
+    #[test]
+    fn the_mode_of_the_control_is_found_in_its_state() {
+        let watch = Watch::new();
+        assert!(watch.mode.is_some());
+        assert_eq!(
+            ControlState::position(&watch.states, "fw_fairwin_1a2b"),
+            Some(0)
+        );
+    }
+}

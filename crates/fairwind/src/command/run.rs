@@ -1,0 +1,181 @@
+//! `fairwind run`: a congestion control for the connections of any program.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args};
+use fairwind_agent::run::Run as Command;
+use fairwind_agent::summary::{Connection, Summary};
+use fairwind_scenario::units_text;
+
+use super::cc::value;
+use crate::failure::Failure;
+use crate::table::Table;
+
+/// The control that --background stands for.
+const BACKGROUND: &str = "fairwind";
+/// Only with --allow-nocc.
+const NOCC: &str = "nocc";
+
+/// Run a program, and choose how its TCP connections send
+///
+/// All connections of the command and of its children have the congestion control from their SYN on, in either
+/// direction, over IPv4 and IPv6; those of other programs are not touched. What a peer sends to the command is paced by
+/// the peer's control. At the end a paragraph on standard error says what the connections did. The exit code is the
+/// command's.
+///
+/// Needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN and the right to make a control group below one's own.
+#[derive(Args)]
+#[command(
+    group = ArgGroup::new("what").args(["background", "control", "limit"]).required(true).multiple(true),
+    after_help = "\
+Examples:
+  fairwind run --background -- rsync -a /srv/data/ backup:data/
+  fairwind run --control bbr --limit 20Mbit/s -- curl -T big.iso ftp://host/
+  fairwind run --background --parameter delay=1ms --lower-effort -- rclone sync /srv/data remote:data
+  fairwind run --background --json=backup.json -- ./backup.sh"
+)]
+pub(crate) struct Run {
+    /// Send in the background: only what others leave of the path (--control fairwind)
+    #[arg(long, conflicts_with = "control")]
+    background: bool,
+    /// Congestion control: one of the kernel's, or one of `fairwind cc list`, loaded for this run
+    #[arg(long, value_name = "NAME")]
+    control: Option<String>,
+    /// Set a parameter of that congestion control, which is then fairwind's own; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = value::assignment)]
+    parameter: Vec<(String, String)>,
+    /// Largest rate of each connection, up to 34Gbit/s
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    limit: Option<u32>,
+    /// Mark the packets for the Lower-Effort service (RFC 8622), which routers may treat as they like
+    #[arg(long)]
+    lower_effort: bool,
+    /// Also connections whose program chooses a congestion control itself, which otherwise keep that
+    #[arg(long)]
+    force: bool,
+    /// Allow nocc, which switches congestion control off
+    #[arg(long)]
+    allow_nocc: bool,
+    /// At the end a line about each connection, too
+    #[arg(long)]
+    connections: bool,
+    /// At the end JSON in place of the paragraph, with each connection; in this file if one is named
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    json: Option<Option<PathBuf>>,
+    /// Say nothing at the end
+    #[arg(long, conflicts_with_all = ["json", "connections"])]
+    quiet: bool,
+    /// Command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Run {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let name = match self.background {
+            true => Some(BACKGROUND),
+            false => self.control.as_deref(),
+        };
+        let is_nocc = name.is_some_and(|name| name.strip_prefix("fw_").unwrap_or(name) == NOCC);
+        if is_nocc && !self.allow_nocc {
+            return Err(Failure::input(
+                "nocc switches congestion control off: on a path that is not all yours it is an attack on everybody \
+                 else there. --allow-nocc, if it is",
+            ));
+        }
+        if name.is_none() && !self.parameter.is_empty() {
+            return Err(Failure::input(
+                "--parameter goes with --background or --control",
+            ));
+        }
+        let control = name
+            .map(|name| value::choice(name, &self.parameter))
+            .transpose()?;
+        let command = Command {
+            command: self.command.clone(),
+            control,
+            is_forced: self.force,
+            max_rate: self.limit,
+            is_lower_effort: self.lower_effort,
+        };
+        let outcome = command.run()?;
+        self.tell(&outcome.summary)?;
+        if !outcome.left.is_empty() && !self.quiet {
+            let processes: Vec<String> = outcome.left.iter().map(u32::to_string).collect();
+            eprintln!(
+                "fairwind: the command has left processes behind ({}): their connections keep what they were given, new \
+                 ones are given nothing",
+                processes.join(", ")
+            );
+        }
+        match outcome.exit_code {
+            0 => Ok(()),
+            code => std::process::exit(code.into()),
+        }
+    }
+
+    fn tell(&self, summary: &Summary) -> Result<(), Failure> {
+        let json = || serde_json::to_string_pretty(summary).map_err(Failure::work);
+        match &self.json {
+            Some(Some(file)) => {
+                fs::write(file, format!("{}\n", json()?)).map_err(Failure::at(file))?
+            }
+            Some(None) => eprintln!("{}", json()?),
+            None if self.quiet => {}
+            None => eprintln!("fairwind: {summary}"),
+        }
+        if self.connections && self.json.is_none() {
+            eprint!("{}", table(&summary.connections).render());
+        }
+        Ok(())
+    }
+}
+
+fn rate(text: &str) -> Result<u32, String> {
+    let rate = units_text::bandwidth(text)
+        .map_err(|error| format!("{}; {}", error.message, error.help))?;
+    match u32::try_from(rate.as_bps() / 8) {
+        Ok(bytes @ 1..) => Ok(bytes),
+        _ => Err("a rate from 8bit/s to 34Gbit/s is needed".to_owned()),
+    }
+}
+
+fn table(connections: &[Connection]) -> Table {
+    let mut table = Table::new(
+        "program | connection | control | >s | >sent, MB | >received, MB | >sent again, % | >least RTT, ms | >yielded, s",
+    );
+    for one in connections {
+        let number =
+            |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.1}"));
+        let megabytes = |bytes: u64| number(Some(bytes as f64 / 1e6));
+        let arrow = if one.incoming { "<-" } else { "->" };
+        table.row([
+            one.program.clone(),
+            format!("{} {arrow} {}", one.local, one.remote),
+            one.congestion_control.clone(),
+            number(Some(one.seconds)),
+            megabytes(one.bytes_sent),
+            megabytes(one.bytes_received),
+            number(Some(100.0 * one.retransmitted)),
+            number(one.min_rtt_ms),
+            number(one.yielded_seconds),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_in_the_range_of_the_kernels_option() {
+        assert_eq!(rate("20Mbit/s"), Ok(2_500_000));
+        assert_eq!(rate("8bit/s"), Ok(1));
+        for text in ["0bit/s", "100Gbit/s", "fast"] {
+            assert!(rate(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,541 @@
+//! `fairwind run` as its users meet it: programs of all sorts over loopback, and beside others on a path of the lab.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fairwind_cc::kernel::{available, check_requirements};
+use fairwind_testing::{eventually, in_new_network_namespace, permitted, root, wait_until};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::everybody::Everybody;
+use crate::turn::in_the_lab;
+
+const FAIRWIND: &str = env!("CARGO_BIN_EXE_fairwind");
+
+/// What the probes have in common: sockets, and what the kernel says of them.
+const PROBE: &str = r#"
+import os, socket, sys
+def control(s): return s.getsockopt(6, 13, 16).split(b'\0')[0].decode()
+def pair(family, address, prepare=lambda s: None):
+    server = socket.create_server((address, 0), family=family)
+    client = socket.socket(family)
+    prepare(client)
+    client.connect(server.getsockname()[:2])
+    return client, server.accept()[0]
+"#;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs a program of Python's by `fairwind run` with these options, in a network namespace of its own.
+fn probe(options: &'static [&'static str], program: &'static str) -> Output {
+    in_new_network_namespace(move || {
+        let program = format!("{PROBE}{program}");
+        let mut command = Command::new(FAIRWIND);
+        command.arg("run").args(options);
+        command.args(["--", "/usr/bin/python3", "-c", &program]);
+        command.output().unwrap()
+    })
+}
+
+/// What it has printed, word by word.
+fn words(output: &Output) -> Vec<String> {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect()
+}
+
+fn may_run() -> bool {
+    permitted(check_requirements()) && permitted(root())
+}
+
+#[test]
+fn every_connection_of_the_command_and_its_children_has_the_control() {
+    if !may_run() {
+        return;
+    }
+    let output = probe(
+        &["--control", "reno"],
+        "
+both = pair(socket.AF_INET, '127.0.0.1') + pair(socket.AF_INET6, '::1')
+print(*[control(s) for s in both], flush=True)
+if os.fork() == 0:
+    print(*[control(s) for s in pair(socket.AF_INET, '127.0.0.1')], flush=True)
+    os._exit(0)
+os.wait()
+",
+    );
+    assert_eq!(words(&output), ["reno"; 6]);
+    let said = text(&output.stderr);
+    assert!(said.starts_with("fairwind: 6 connections: "), "{said}");
+}
+
+#[test]
+fn other_programs_are_left_alone() {
+    if !may_run() {
+        return;
+    }
+    let [before, meanwhile] = in_new_network_namespace(|| {
+        let other = || {
+            let program = format!("{PROBE}\nprint(control(pair(socket.AF_INET, '127.0.0.1')[0]))");
+            let output = Command::new("/usr/bin/python3")
+                .args(["-c", &program])
+                .output();
+            text(&output.unwrap().stdout)
+        };
+        let before = other();
+        let mut run = Command::new(FAIRWIND)
+            .args(["run", "--quiet", "--control", "reno", "--", "sleep", "30"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_until("the command runs", || command_of(run.id()).is_some());
+        let meanwhile = other();
+        end(&mut run, libc::SIGTERM);
+        [before, meanwhile]
+    });
+    assert_ne!(before, "reno\n");
+    assert_eq!(meanwhile, before);
+}
+
+/// The only child of a process.
+fn command_of(process: u32) -> Option<i32> {
+    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
+    children.ok()?.split_whitespace().next()?.parse().ok()
+}
+
+fn end(run: &mut Child, signal: i32) -> Option<i32> {
+    // SAFETY: our own child, which has not been waited for.
+    unsafe { libc::kill(run.id() as i32, signal) };
+    run.wait().unwrap().code()
+}
+
+#[test]
+fn what_a_program_chooses_itself_is_kept_unless_forced() {
+    if !may_run() {
+        return;
+    }
+    const CHOOSES: &str = "
+choose = lambda s: s.setsockopt(6, 13, b'cubic')
+chosen, accepted = pair(socket.AF_INET, '127.0.0.1', choose)
+late, _ = pair(socket.AF_INET, '127.0.0.1')
+choose(late)
+print(control(chosen), control(accepted), control(late))
+";
+    let kept = probe(&["--control", "reno"], CHOOSES);
+    assert_eq!(words(&kept), ["cubic", "reno", "cubic"]);
+    let said = text(&kept.stderr);
+    assert!(
+        said.contains("\n1 connection keeps the congestion control that the program has chosen"),
+        "{said}"
+    );
+    let forced = probe(&["--control", "reno", "--force"], CHOOSES);
+    assert_eq!(words(&forced), ["reno"; 3]);
+    let said = text(&forced.stderr);
+    assert!(
+        said.contains("\n2 attempts of the program to choose another"),
+        "{said}"
+    );
+}
+
+#[test]
+fn other_options_of_a_program_are_its_own() {
+    if !may_run() {
+        return;
+    }
+    // Larger than the page of an option that a program at a control group sees.
+    let output = probe(
+        &["--control", "reno", "--force"],
+        "
+import struct
+s = socket.socket()
+s.setsockopt(6, 1, 1)
+print(s.getsockopt(6, 1))
+try: s.setsockopt(6, 1, struct.pack('i', 0) + bytes(20000))
+except OSError as error: print(error)
+print(s.getsockopt(6, 1))
+",
+    );
+    assert_eq!(words(&output), ["1", "0"]);
+}
+
+#[test]
+fn rate_and_mark_are_those_of_the_options() {
+    if !may_run() {
+        return;
+    }
+    let output = probe(
+        &["--limit", "8Mbit/s", "--lower-effort"],
+        "
+for family, address, level, option in (2, '127.0.0.1', 0, 1), (10, '::1', 41, 67):
+    client, accepted = pair(family, address)
+    for s in client, accepted:
+        print(s.getsockopt(1, 47), s.getsockopt(level, option))
+",
+    );
+    assert_eq!(words(&output), ["1000000", "4"].repeat(4));
+}
+
+#[test]
+fn a_limit_holds_for_what_is_sent() {
+    if !may_run() {
+        return;
+    }
+    let output = probe(
+        &["--limit", "40Mbit/s"],
+        "
+import threading, time
+client, accepted = pair(socket.AF_INET, '127.0.0.1')
+took = []
+def read():
+    began = time.monotonic()
+    while accepted.recv(1 << 20): pass
+    took.append(time.monotonic() - began)
+reader = threading.Thread(target=read)
+reader.start()
+client.sendall(bytes(10_000_000))
+client.close()
+reader.join()
+print(took[0])
+",
+    );
+    let seconds: f64 = words(&output)[0].parse().unwrap();
+    assert!(
+        (1.6..4.0).contains(&seconds),
+        "10 MB at 40 Mbit/s in {seconds} s"
+    );
+}
+
+#[test]
+fn a_control_of_ours_is_there_for_the_run_alone() {
+    if !may_run() {
+        return;
+    }
+    let output = probe(
+        &["--background", "--parameter", "delay=1ms", "--json"],
+        "print(control(pair(socket.AF_INET, '127.0.0.1')[0]))",
+    );
+    let [name] = &words(&output)[..] else {
+        panic!("one word")
+    };
+    assert!(name.starts_with("fw_fairwin_"), "{name}");
+    assert!(eventually(|| !available().unwrap().contains(name)));
+    let told: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(told["congestion_control"], name.as_str());
+    assert_eq!(told["given"], 2);
+    let connections = told["connections"].as_array().unwrap();
+    assert_eq!(connections.len(), 2);
+    assert_eq!(connections[0]["program"], "python3");
+    assert_eq!(connections[0]["yielded_seconds"], 0.0);
+}
+
+#[test]
+fn the_exit_code_and_signals_are_the_commands() {
+    if !may_run() {
+        return;
+    }
+    let run = |line: &str| {
+        let mut command = Command::new(FAIRWIND);
+        command
+            .args(["run", "--control", "reno", "--", "sh", "-c", line])
+            .output()
+            .unwrap()
+    };
+    assert_eq!(run("exit 3").status.code(), Some(3));
+    assert_eq!(run("kill -9 $$").status.code(), Some(137));
+    let trapping = "trap 'echo got it; exit 5' TERM; while :; do sleep 0.05; done";
+    let mut waiting = Command::new(FAIRWIND)
+        .args([
+            "run",
+            "--quiet",
+            "--control",
+            "reno",
+            "--",
+            "sh",
+            "-c",
+            trapping,
+        ])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("the command runs", || command_of(waiting.id()).is_some());
+    // The shell has to come to its trap.
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(end(&mut waiting, libc::SIGTERM), Some(5));
+}
+
+#[test]
+fn a_transfer_goes_on_when_the_run_is_killed() {
+    if !may_run() {
+        return;
+    }
+    let (folder, exit) = in_new_network_namespace(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("done");
+        let program = format!(
+            "{PROBE}
+import threading, time
+client, accepted = pair(socket.AF_INET, '127.0.0.1')
+received = []
+def read():
+    while part := accepted.recv(1 << 20): received.append(len(part))
+reader = threading.Thread(target=read)
+reader.start()
+for _ in range(40):
+    client.sendall(bytes(1_000_000))
+    time.sleep(0.05)
+client.close()
+reader.join()
+open('{}', 'w').write(f'{{sum(received)}}')
+",
+            file.display()
+        );
+        let mut run = Command::new(FAIRWIND)
+            .args([
+                "run",
+                "--background",
+                "--",
+                "/usr/bin/python3",
+                "-c",
+                &program,
+            ])
+            .spawn()
+            .unwrap();
+        wait_until("the command runs", || command_of(run.id()).is_some());
+        thread::sleep(Duration::from_millis(500));
+        let exit = end(&mut run, libc::SIGKILL);
+        wait_until("all has arrived", || file.exists());
+        thread::sleep(Duration::from_millis(100));
+        (folder, exit)
+    });
+    assert_eq!(exit, None);
+    let bytes = fs::read_to_string(folder.path().join("done")).unwrap();
+    assert_eq!(bytes, "40000000");
+}
+
+/// Control groups of runs, wherever they are.
+fn groups() -> Vec<String> {
+    let root = fairwind_kernel::mounted("cgroup2").unwrap();
+    let mut found = Vec::new();
+    let mut folders = vec![root];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if name.starts_with("fairwind-run-") {
+                    found.push(name);
+                }
+                folders.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn what_a_command_leaves_behind_is_named_and_its_group_removed_by_a_later_run() {
+    if !may_run() {
+        return;
+    }
+    let run = |line: &str| {
+        let mut command = Command::new(FAIRWIND);
+        command.args(["run", "--control", "reno", "--", "sh", "-c", line]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let group = format!("fairwind-run-{}", child.id());
+        (text(&child.wait_with_output().unwrap().stderr), group)
+    };
+    let (said, group) = run("sleep 2 >/dev/null 2>&1 &");
+    assert!(said.contains("has left processes behind ("), "{said}");
+    assert!(groups().contains(&group));
+    let (_, own) = run("true");
+    assert!(!groups().contains(&own), "its own is removed");
+    assert!(eventually(|| {
+        run("true");
+        !groups().contains(&group)
+    }));
+}
+
+#[test]
+fn without_rights_it_says_which_are_missing() {
+    if !permitted(root()) {
+        return;
+    }
+    let everybody = Everybody::new();
+    let output = everybody
+        .command()
+        .args(["run", "--background", "--", "true"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("run as root, or with CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF"),
+        "{said}"
+    );
+}
+
+#[test]
+fn wrong_usage_is_refused_before_the_command_runs() {
+    let folder = TempDir::new().unwrap();
+    let ran = folder.path().join("ran");
+    let refuse = |options: &[&str], code: i32, expected: &str| {
+        let mut command = Command::new(FAIRWIND);
+        let output = command.arg("run").args(options).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(expected), "{said}");
+        assert!(!ran.exists());
+    };
+    let touch = ran.to_str().unwrap();
+    refuse(&["--", "touch", touch], 2, "--background");
+    refuse(&["--background"], 2, "COMMAND");
+    refuse(
+        &["--background", "--control", "bbr", "--", "touch", touch],
+        2,
+        "cannot be used with",
+    );
+    refuse(
+        &["--control", "nocc", "--", "touch", touch],
+        2,
+        "--allow-nocc",
+    );
+    refuse(
+        &["--control", "fw_nocc", "--", "touch", touch],
+        2,
+        "--allow-nocc",
+    );
+    refuse(
+        &["--limit", "0bit/s", "--", "touch", touch],
+        2,
+        "8bit/s to 34Gbit/s",
+    );
+    refuse(
+        &[
+            "--limit",
+            "1Mbit/s",
+            "--parameter",
+            "delay=1ms",
+            "--",
+            "touch",
+            touch,
+        ],
+        2,
+        "--parameter goes with",
+    );
+    refuse(
+        &[
+            "--background",
+            "--parameter",
+            "dely=1ms",
+            "--",
+            "touch",
+            touch,
+        ],
+        2,
+        "dely",
+    );
+    if may_run() {
+        refuse(
+            &["--control", "renoo", "--", "touch", touch],
+            2,
+            "there is no congestion control `renoo`",
+        );
+        let missing = folder.path().join("no-program");
+        refuse(
+            &["--background", "--", missing.to_str().unwrap()],
+            2,
+            "No such file",
+        );
+    }
+}
+
+/// Cubic's bytes of 10 s beside a program that sends as `fairwind run` with these options lets it; none without it.
+fn beside(options: Option<&str>) -> f64 {
+    let folder = TempDir::new().unwrap();
+    let result = folder.path().join("cubic.json");
+    let script = folder.path().join("both.sh");
+    let other = options.map_or("true".to_owned(), |options| {
+        format!("{FAIRWIND} run --quiet {options} -- iperf3 -c $1 -p 5202 -t 17 >/dev/null")
+    });
+    let lines = format!(
+        "{other} &\nsleep 6\niperf3 -c $1 -p 5201 -t 10 -C cubic --json >{}\nwait\n",
+        result.display()
+    );
+    fs::write(&script, lines).unwrap();
+    let servers = "iperf3 -s -p 5202 >/dev/null & iperf3 -s -p 5201 >/dev/null";
+    let path = [
+        "--bandwidth",
+        "50Mbit/s",
+        "--delay",
+        "15ms",
+        "--queue",
+        "125pkt",
+    ];
+    let output = Command::new(FAIRWIND)
+        .args(["lab", "exec"])
+        .args(path)
+        .args([
+            "--congestion-control",
+            "cubic",
+            "--server",
+            servers,
+            "--",
+            "sh",
+        ])
+        .arg(&script)
+        .arg("{peer}")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    sent(&result)
+}
+
+fn sent(result: &Path) -> f64 {
+    let result: Value = serde_json::from_slice(&fs::read(result).unwrap()).unwrap();
+    result["end"]["sum_received"]["bytes"].as_f64().unwrap()
+}
+
+#[test]
+fn a_program_in_the_background_leaves_others_what_they_would_have_without_it() {
+    let Some(_turn) = in_the_lab() else { return };
+    if !may_run() {
+        return;
+    }
+    let alone = beside(None);
+    let beside_background = beside(Some("--background"));
+    let beside_cubic = beside(Some("--control cubic"));
+    let share = beside_background / alone;
+    assert!(share > 0.95, "{share} of what Cubic has alone");
+    assert!(
+        beside_cubic < 0.6 * alone,
+        "Cubic in the background does take its part"
+    );
+}
+
+#[test]
+fn a_command_is_not_held_up() {
+    if !may_run() {
+        return;
+    }
+    let began = Instant::now();
+    let mut command = Command::new(FAIRWIND);
+    let output = command
+        .args(["run", "--control", "reno", "--", "true"])
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert_eq!(text(&output.stderr), "fairwind: 0 connections\n");
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
+}
