@@ -1,10 +1,12 @@
 //! Harm against use: what a contender costs the foreground and what it takes of what is spare, a dot for each cell, as
 //! figures and as a page on which each dot leads to its runs.
 
-use fairwind_report::page::{Dot, Heading, Kind as Dots, Page, Scatter, Table, number};
+use fairwind_report::page::{self, Dot, Heading, Kind as Dots, Page, Scatter, number};
 
 use crate::cache::write_whole;
+use crate::page::Section;
 use crate::statistics::median;
+use crate::table::Table;
 use crate::{Error, Made, Task};
 
 use super::cell::Cell;
@@ -89,6 +91,41 @@ fn frontier(middles: &[Place]) -> Vec<Place> {
         .collect();
     frontier.sort_by(|one, other| one.used.total_cmp(&other.used));
     frontier
+}
+
+/// The harm of a frontier at this use: between two places on the line that joins them, below the first as there; none
+/// beyond the last.
+fn at(frontier: &[Place], used: f64) -> Option<f64> {
+    let above = frontier.iter().position(|place| place.used >= used)?;
+    let high = frontier[above];
+    let Some(low) = above.checked_sub(1).map(|below| frontier[below]) else {
+        return Some(high.harm);
+    };
+    let share = (used - low.used) / (high.used - low.used);
+    Some(low.harm + share * (high.harm - low.harm))
+}
+
+/// The part of the page with those who have less harm, in the medians of a group, than `suite.ours` at equal use.
+pub(super) fn section(suite: &Suite, cells: &[Cell<'_>], rows: &[Row]) -> Section {
+    let mut table = Table::new("cells | contender | >used | >harm | >ours at that use");
+    let is_ours =
+        |contender: &Contender<'_>| suite.ours.iter().any(|name| name == contender.control);
+    for group in &suite.group {
+        let contenders = contenders(suite, group, cells, rows);
+        let ours = contenders.iter().filter(|one| is_ours(one));
+        let ours = frontier(&ours.map(|one| one.middle).collect::<Vec<Place>>());
+        for contender in contenders.iter().filter(|one| !is_ours(one)) {
+            let Place { harm, used } = contender.middle;
+            if let Some(ours) = at(&ours, used)
+                && harm < ours
+            {
+                let numbers = [used, harm, ours].map(|number| format!("{number:.3}"));
+                let names = [group.name.clone(), contender.control.to_owned()];
+                table.row(names.into_iter().chain(numbers));
+            }
+        }
+    }
+    table.section("frontier")
 }
 
 /// The figure of a group; `link` is where the dot of a cell leads.
@@ -202,8 +239,8 @@ pub(super) fn draw(
     folders(task, suite, cells, rows)
 }
 
-fn medians(contenders: &[Contender<'_>]) -> Table {
-    let mut table = Table::new(vec![
+fn medians(contenders: &[Contender<'_>]) -> page::Table {
+    let mut table = page::Table::new(vec![
         Heading::text("Control"),
         Heading::number("Cells with something spare", ""),
         Heading::number("Harm", "median"),
@@ -211,7 +248,7 @@ fn medians(contenders: &[Contender<'_>]) -> Table {
     ]);
     for contender in contenders {
         table.row(vec![
-            fairwind_report::page::escape(contender.control),
+            page::escape(contender.control),
             contender.places.len().to_string(),
             number(Some(contender.middle.harm), 3),
             number(Some(contender.middle.used), 3),
@@ -230,7 +267,7 @@ fn folders(task: &Task<'_>, suite: &Suite, cells: &[Cell<'_>], rows: &[Row]) -> 
         let Some(first) = rows.first() else { continue };
         let title = format!("{} in the background: {}", cell.control, cell.name());
         let mut page = Page::new(&title, &[]);
-        let mut table = Table::new(vec![
+        let mut table = page::Table::new(vec![
             Heading::text("Seed"),
             Heading::text("Measure"),
             Heading::number("Value", ""),
@@ -277,5 +314,9 @@ mod tests {
             frontier(&all),
             [place(0.1, 0.0), place(0.5, 0.1), place(0.9, 0.5)]
         );
+        let frontier = frontier(&all);
+        assert_eq!(at(&frontier, 0.05), Some(0.0));
+        assert!((at(&frontier, 0.7).unwrap() - 0.3).abs() < 1e-9);
+        assert_eq!(at(&frontier, 0.95), None);
     }
 }

@@ -84,6 +84,7 @@ fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
         ..Made::default()
     };
     made.sections.extend(aims::sections(&suite, &cells, &rows));
+    made.sections.push(frontier::section(&suite, &cells, &rows));
     frontier::draw(task, &suite, &cells, &rows, &mut made)?;
     made.sections.push(page::made("run"));
     Ok(made)

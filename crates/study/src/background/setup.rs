@@ -568,7 +568,7 @@ mod tests {
         let page = experiments().join("..").join(plan.page.clone().unwrap());
         let page = std::fs::read_to_string(page).unwrap();
         let groups = suite.group.iter().map(|group| group.name.as_str());
-        for name in groups.chain(["aims", "short"]) {
+        for name in groups.chain(["aims", "short", "frontier"]) {
             assert!(crate::page::part(&page, name).is_some(), "{name}");
         }
     }
