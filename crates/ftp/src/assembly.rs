@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use parking_lot::Mutex;
 
 use crate::advised::{AdvisedClient, AdvisedServer};
+use crate::background::BackgroundClient;
 use crate::client::{self, ClientError};
 use crate::drs::{RightSizingClient, RightSizingServer};
 use crate::server::{self, Config, Server};
@@ -74,6 +75,8 @@ pub struct ClientSetup {
     pub allow_nocc: Vec<IpNet>,
     /// Buffer sizes; if the user fixed them, no extension changes them.
     pub buffer: Buffer,
+    /// Downloads take only what others leave, and their buffers are not sized.
+    pub background: bool,
 }
 
 /// Creates all extensions of a client for a setup.
@@ -92,7 +95,9 @@ pub fn client_extensions(
             journal: Journal::default(),
         })));
     }
-    if setup.drs && setup.buffer == Buffer::Auto {
+    if setup.background {
+        extensions.push(Arc::new(BackgroundClient));
+    } else if setup.drs && setup.buffer == Buffer::Auto {
         extensions.push(Arc::new(RightSizingClient));
     }
     Ok(extensions)

@@ -1,12 +1,14 @@
 //! FTP for bulk data: the protocol, a server and a client. Extensions follow the live data connections of
 //! both, so that the buffers fit the path ([`drs`]) and the congestion control is the one that an advisor
-//! recommends ([`advised`]); [`assembly`] chooses them.
+//! recommends ([`advised`]), or downloads are held down to what others leave ([`background`]); [`assembly`] chooses
+//! them.
 //!
 //! RFC 959, 1123, 2389 (FEAT), 2428 (EPRT, EPSV), 2577 (security considerations), 2640 (UTF-8) and 3659
 //! (SIZE, MDTM, REST, MLST).
 
 pub mod advised;
 pub mod assembly;
+pub mod background;
 mod bounded;
 pub mod client;
 pub mod drs;

@@ -254,6 +254,7 @@ fn connection(server: &Running, path: &str, drs: bool) -> Connection {
         advisor: None,
         allow_nocc: Vec::new(),
         buffer: Buffer::Auto,
+        background: false,
     };
     let mut extensions = client_extensions(&setup).unwrap();
     extensions.push(Arc::new(Slow));

@@ -57,6 +57,13 @@ impl TcpInfo {
         sampled.then(|| Duration::from_micros(self.fields.tcpi_min_rtt.into()))
     }
 
+    /// The round-trip time as the receiver knows it (`tcpi_rcv_rtt`): from time stamps that come back, or the time in
+    /// which a window arrives; `None` before the first sample.
+    pub fn receive_rtt(&self) -> Option<Duration> {
+        let us = self.fields.tcpi_rcv_rtt;
+        (us > 0).then(|| Duration::from_micros(us.into()))
+    }
+
     /// Whether the latest sample of the delivery rate was limited by the application, which had no more to
     /// send (Linux 4.9).
     pub fn application_limited(&self) -> bool {
@@ -97,6 +104,7 @@ mod tests {
         } else {
             0x01
         };
+        bytes[92] = 5;
         bytes[100] = 3;
         bytes[128] = 9;
         bytes[148..152].copy_from_slice(&10_000u32.to_ne_bytes());
@@ -105,6 +113,7 @@ mod tests {
         bytes[240] = 2;
         let info = TcpInfo::parse(&bytes);
         assert!(info.application_limited());
+        assert_eq!(info.receive_rtt(), Some(Duration::from_micros(5)));
         assert_eq!(info.tcpi_total_retrans, 3);
         assert_eq!(info.tcpi_bytes_received, 9);
         assert_eq!(info.min_rtt(), Some(Duration::from_millis(10)));

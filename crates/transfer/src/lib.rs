@@ -1,9 +1,10 @@
 //! Transfers over TCP, whatever protocol agrees on them: the options of a data connection ([`SocketPlan`],
 //! [`buffers`]), the loops that move files through it ([`Mover`]), and what follows it while it is open, so
 //! that its buffers fit the path ([`drs`]) and its congestion control is the one that an advisor recommends
-//! ([`advised`]).
+//! ([`advised`]); or holds a download down to what others leave ([`background`]).
 
 pub mod advised;
+pub mod background;
 pub mod buffers;
 pub mod drs;
 mod keepalive;

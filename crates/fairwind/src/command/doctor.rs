@@ -197,7 +197,9 @@ mod tests {
         let examination = Examination::of(&Facts::unfit(), GOAL, Purpose::value_variants());
         assert_eq!(
             examination.missing(),
-            ["lab", "trace", "controls", "nocc", "serve", "drs", "demo"]
+            [
+                "lab", "trace", "run", "controls", "nocc", "serve", "drs", "demo"
+            ]
         );
         for (_, findings) in &examination.purposes {
             for finding in findings {

@@ -29,6 +29,7 @@ Examples:
   fairwind get ftp://ftp.example.org/pub/big.iso
   fairwind get ftp://alice@ftp.example.org/run/one.h5 ftp://alice@ftp.example.org/run/two.h5 data/
   fairwind get ftp://ftp.example.org/pub/run7 --recursive --parallel 4
+  fairwind get ftp://ftp.example.org/pub/big.iso --background
   fairwind get ftp://ftp.example.org/pub/src.tar - | tar x
   fairwind get ftp://192.0.2.7/big.iso --advisor http://127.0.0.1:8649 --json | jq .mbps")]
 pub(crate) struct Get {
@@ -42,6 +43,9 @@ pub(crate) struct Get {
     /// Files that move at the same time, each over its own connections
     #[arg(long, value_name = "N", default_value = "1")]
     parallel: NonZeroUsize,
+    /// Take only what others leave of the path: hold the server down by the window that is offered. Needs no rights
+    #[arg(long, conflicts_with = "advisor")]
+    background: bool,
     #[command(flatten)]
     reach: Reach,
     #[command(flatten)]
@@ -62,7 +66,8 @@ impl Get {
         let (places, local) = self.places()?;
         let to_output = local.is_some_and(|local| is_standard_output(Path::new(local)));
         let bar = transfer::begin()?;
-        let options = self.moving.options(&self.data, &self.reach, &bar)?;
+        let data = self.data.clone().held_down(self.background);
+        let options = self.moving.options(&data, &self.reach, &bar)?;
         let mut connection = transfer::connection(transfer::server(&places)?.clone(), options)?;
         let mut wanted = Wanted::default();
         for place in &places {

@@ -52,7 +52,7 @@ pub(crate) struct Moving {
 }
 
 /// Data connections of this host; a copy between two servers has none.
-#[derive(Args, Default)]
+#[derive(Args, Clone, Default)]
 pub(crate) struct Data {
     /// Buffers of data connections: `auto` for the kernel's own, or a size such as 64KiB
     #[arg(long, value_name = "SIZE", default_value = "auto")]
@@ -64,9 +64,19 @@ pub(crate) struct Data {
     /// repeatable
     #[arg(long, value_name = "NETWORK", requires = "advisor")]
     allow_nocc: Vec<IpNet>,
+    /// Set by those that receive.
+    #[arg(skip)]
+    background: bool,
     /// Congestion control of this host's data connections [default: the machine's]
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
+}
+
+impl Data {
+    /// Whether what is received takes only what others leave of the path.
+    pub(crate) fn held_down(self, background: bool) -> Data {
+        Data { background, ..self }
+    }
 }
 
 const CHECKSUMS: &[Word<ChecksumPolicy>] = &[
@@ -113,6 +123,7 @@ impl Moving {
             advisor: data.advisor.clone(),
             allow_nocc: data.allow_nocc.clone(),
             buffer: data.buffer,
+            background: data.background,
         });
         Ok(Options {
             plan: SocketPlan {

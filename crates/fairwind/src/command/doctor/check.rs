@@ -192,9 +192,20 @@ pub(crate) fn cgroup(facts: &Facts) -> Finding {
     Finding::fine("cgroup", "version 2").if_so(
         facts.cgroup,
         State::Limited,
-        "version 2 is not mounted: no trace of one cgroup alone",
+        "version 2 is not mounted: nothing can be about one cgroup alone",
         "mount -t cgroup2 none /sys/fs/cgroup",
     )
+}
+
+/// Checks that a program can be in a cgroup of its own.
+pub(crate) fn control_group(facts: &Facts) -> Finding {
+    Finding {
+        state: match facts.cgroup {
+            true => State::Fine,
+            false => State::Missing,
+        },
+        ..cgroup(facts)
+    }
 }
 
 /// Lists fairwind's congestion controls in the kernel. Having none is no shortcoming.

@@ -5,8 +5,9 @@ use clap::ValueEnum;
 use super::Goal;
 use super::buffers;
 use super::check::{
-    Finding, State, bpf_file_system, btf, cgroup, ebpf_capabilities, echo, files, kernel,
-    lab_capabilities, lab_trial, loaded, nocc_allowed, nocc_loaded, port_21, trace_trial, tun,
+    Finding, State, bpf_file_system, btf, cgroup, control_group, ebpf_capabilities, echo, files,
+    kernel, lab_capabilities, lab_trial, loaded, nocc_allowed, nocc_loaded, port_21, trace_trial,
+    tun,
 };
 use super::facts::{Facts, SWITCHES};
 
@@ -19,6 +20,8 @@ pub(crate) enum Purpose {
     Lab,
     /// fairwind trace
     Trace,
+    /// fairwind run
+    Run,
     /// fairwind cc load
     Controls,
     /// Congestion control off, in serve and put
@@ -52,6 +55,7 @@ impl Purpose {
             Self::Simulator => Vec::new(),
             Self::Lab => lab(facts),
             Self::Trace => trace(facts),
+            Self::Run => of(&[|f| kernel(f, (6, 4)), btf, ebpf_capabilities, control_group]),
             Self::Controls => of(&[
                 |f| kernel(f, (6, 4)),
                 btf,
