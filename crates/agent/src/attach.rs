@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use fairwind_bpf::messages;
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder};
 use serde::Serialize;
 
 /// Bytes of the longest name of a congestion control in the kernel.
@@ -23,6 +23,8 @@ pub struct Given {
     pub max_rate: Option<u32>,
     /// Whether packets have the mark of the Lower-Effort service (RFC 8622).
     pub is_lower_effort: bool,
+    /// The window that a connection offers until [`Attached::offer`] sets another, bytes; `None`: they offer what they would.
+    pub first_window: Option<u32>,
 }
 
 impl Given {
@@ -39,6 +41,7 @@ impl Given {
             0
         });
         bytes.extend([u8::from(self.is_forced), 0, 0]);
+        bytes.extend(self.first_window.unwrap_or(0).to_ne_bytes());
         bytes
     }
 }
@@ -91,14 +94,27 @@ impl Attached {
         })
     }
 
-    /// What became of the connections so far.
-    pub fn counts(&self) -> Counts {
+    /// From its next packet on, the connection with this cookie offers a window of so many bytes at most; if a first
+    /// window was given.
+    pub fn offer(&self, cookie: u64, window: u32) {
+        let map = self.map("windows");
+        // Its memory is there from the start.
+        let _ = map.update(&cookie.to_ne_bytes(), &window.to_ne_bytes(), MapFlags::ANY);
+    }
+
+    fn map(&self, name: &str) -> Map<'_> {
         let map = self
             .object
             .maps()
-            .find(|map| map.name() == OsStr::new("counts"));
-        let map = map.expect("agent.bpf.c has the map");
-        let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+            .find(|map| map.name() == OsStr::new(name));
+        map.expect("agent.bpf.c has the map")
+    }
+
+    /// What became of the connections so far.
+    pub fn counts(&self) -> Counts {
+        let value = self
+            .map("counts")
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
         let value = value.ok().flatten().unwrap_or_default();
         let (words, _) = value.as_chunks::<8>();
         let word = |at: usize| words.get(at).copied().map_or(0, u64::from_ne_bytes);
@@ -142,11 +158,13 @@ mod tests {
             is_forced: true,
             max_rate: Some(125_000),
             is_lower_effort: true,
+            first_window: Some(14_480),
         };
         let mut bytes = b"fw_fairwind\0\0\0\0\0".to_vec();
         bytes.extend(125_000u32.to_ne_bytes());
         bytes.extend([4, 1, 0, 0]);
+        bytes.extend(14_480u32.to_ne_bytes());
         assert_eq!(given.settings(), bytes);
-        assert_eq!(Given::default().settings(), [0; 24]);
+        assert_eq!(Given::default().settings(), [0; 28]);
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! A [`Run`](run::Run) starts a command in a control group of its own. eBPF programs there give each of its sockets the
 //! control, a limit and a mark before its SYN or, if it listens, before it answers one; nothing is changed outside of the
-//! group. What the connections did is seen by the tracer (`fairwind-trace`).
+//! group. What the connections do is seen by the tracer (`fairwind-trace`); by that, downloads are [held](hold::Hold) down.
 //!
 //! Requires Linux 6.4 with BTF and control groups of version 2, and root, or `CAP_BPF`, `CAP_PERFMON` and
 //! `CAP_NET_ADMIN` with the right to make a control group. The [`RunError`](run::RunError) names what is missing.
 
 pub mod attach;
 pub mod control_group;
+pub mod hold;
 pub mod run;
 pub mod summary;

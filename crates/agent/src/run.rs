@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use fairwind_cc::kernel::{Choice, LoadError, provide};
 use fairwind_kernel::{BlockedSignals, SignalFd, SignalSet};
+use fairwind_trace::event::Event;
 use fairwind_trace::filter::Filter;
 use fairwind_trace::kernel::{Options, TraceError};
 use fairwind_trace::session::Session;
@@ -16,10 +17,12 @@ use rustix::process::Pid;
 
 use crate::attach::{AttachError, Attached, Given};
 use crate::control_group::{ControlGroup, GroupError};
+use crate::hold::Hold;
 use crate::summary::{Summary, Watch};
 
-/// Time between samples of the connections.
+/// Time between samples of the connections: to tell of them, and to hold them.
 const INTERVAL: Duration = Duration::from_millis(100);
+const HOLDING: Duration = Duration::from_millis(10);
 
 /// A command, and what its connections are given.
 #[derive(Clone, Debug)]
@@ -34,6 +37,8 @@ pub struct Run {
     pub max_rate: Option<u32>,
     /// Whether packets have the mark of the Lower-Effort service (RFC 8622).
     pub is_lower_effort: bool,
+    /// Whether what the connections receive takes only what others leave.
+    pub is_held: bool,
 }
 
 /// How a command ended, and what its connections did.
@@ -98,6 +103,7 @@ impl Run {
                 is_forced: self.is_forced,
                 max_rate: self.max_rate,
                 is_lower_effort: self.is_lower_effort,
+                first_window: self.is_held.then(Hold::first_window),
             },
         )?;
         let options = Options {
@@ -109,21 +115,28 @@ impl Run {
             ring_bytes: 1 << 20,
             ..Options::default()
         };
-        let mut session = Session::start(&options, Some(INTERVAL))?;
+        let interval = if self.is_held { HOLDING } else { INTERVAL };
+        let mut session = Session::start(&options, Some(interval))?;
         let held_back = BlockedSignals::new().map_err(RunError::Wait)?;
         let signals = SignalFd::new(SignalSet::forwarded()).map_err(RunError::Wait)?;
         let mut child = self.start(&group, held_back.before())?;
         let began = Instant::now();
         let mut watch = Watch::new();
+        let mut hold = self.is_held.then(Hold::default);
         let status = loop {
             if let Some(status) = child.try_wait().map_err(RunError::Wait)? {
                 break status;
             }
             forward(&signals, &child).map_err(RunError::Wait)?;
-            session.step(|event| watch.event(event))?;
+            session.step(|event| {
+                watch.event(event, hold.as_ref());
+                if let Some(hold) = &mut hold {
+                    follow(event, hold, &attached);
+                }
+            })?;
         };
         let seconds = began.elapsed().as_secs_f64();
-        session.finish(|event| watch.event(event))?;
+        session.finish(|event| watch.event(event, hold.as_ref()))?;
         Ok(Outcome {
             exit_code: exit_code(status),
             summary: watch.summary(name, attached.counts(), seconds),
@@ -146,6 +159,19 @@ impl Run {
             command: command.clone(),
             source,
         })
+    }
+}
+
+/// Lets the connection of an event offer what the law says.
+fn follow(event: &Event<'_>, hold: &mut Hold, attached: &Attached) {
+    match event {
+        Event::Sample(sample, _) => {
+            if let Some(window) = hold.sample(sample) {
+                attached.offer(sample.head.id, window);
+            }
+        }
+        Event::Close(sample, _) => hold.forget(sample.head.id),
+        Event::Open(_) | Event::Identity(_) | Event::Control(_) => {}
     }
 }
 

@@ -10,6 +10,7 @@ use fairwind_trace::event::{Event, Sample, State};
 use serde::Serialize;
 
 use crate::attach::Counts;
+use crate::hold::Hold;
 
 /// The control that yields to others, and the column of its state that says so.
 const YIELDS: &str = "fairwind";
@@ -88,8 +89,8 @@ impl Watch {
         }
     }
 
-    /// Takes an event in.
-    pub fn event(&mut self, event: &Event<'_>) {
+    /// Takes an event in. With `hold`, who offers little because of others yields, too.
+    pub fn event(&mut self, event: &Event<'_>, hold: Option<&Hold>) {
         let head = event.head();
         self.advance(head.time_ns);
         if let Event::Open(identity) | Event::Identity(identity) = event {
@@ -127,7 +128,8 @@ impl Watch {
                 let control = &watched.connection.congestion_control;
                 let is_ours = ControlState::position(&self.states, control).is_some();
                 let mode = self.mode.as_ref().filter(|_| is_ours).zip(*state);
-                watched.sample(sample, mode);
+                let is_held = hold.map(|hold| hold.is_yielding(head.id));
+                watched.sample(sample, mode, is_held);
                 watched.connection.closed = matches!(event, Event::Close(..));
             }
         }
@@ -159,15 +161,21 @@ impl Watch {
 }
 
 impl Watched {
-    fn sample(&mut self, sample: &Sample, mode: Option<(&StateField, &State)>) {
+    fn sample(
+        &mut self,
+        sample: &Sample,
+        mode: Option<(&StateField, &State)>,
+        is_held: Option<bool>,
+    ) {
         let now_ns = sample.head.time_ns;
         let since_ns = now_ns.saturating_sub(self.latest_ns);
         if self.is_yielding == Some(true) {
             self.yielded_ns += since_ns;
         }
         self.latest_ns = now_ns;
-        if let Some((field, state)) = mode {
-            self.is_yielding = Some(YIELDING.contains(&field.value(state)));
+        let yields = mode.map(|(field, state)| YIELDING.contains(&field.value(state)));
+        if yields.is_some() || is_held.is_some() {
+            self.is_yielding = Some(yields == Some(true) || is_held == Some(true));
         }
         let connection = &mut self.connection;
         connection.bytes_sent = sample.bytes_acked;

@@ -1,6 +1,7 @@
 //! `fairwind run` as its users meet it: programs of all sorts over loopback, and beside others on a path of the lab.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -457,20 +458,28 @@ fn wrong_usage_is_refused_before_the_command_runs() {
     }
 }
 
-/// Cubic's bytes of 10 s beside a program that sends as `fairwind run` with these options lets it; none without it.
-fn beside(options: Option<&str>) -> f64 {
+/// Bytes that reach the other end in 10 s by Cubic, there or back, beside a program that runs as this line says, in which
+/// PEER is the peer's address; none without it.
+fn cubic_beside(other: &str, is_back: bool) -> f64 {
     let folder = TempDir::new().unwrap();
     let result = folder.path().join("cubic.json");
     let script = folder.path().join("both.sh");
-    let other = options.map_or("true".to_owned(), |options| {
-        format!("{FAIRWIND} run --quiet {options} -- iperf3 -c $1 -p 5202 -t 17 >/dev/null")
-    });
+    let file = folder.path().join("endless");
+    fs::File::create(&file).unwrap().set_len(1 << 30).unwrap();
+    // The server gives up the rights of root.
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let way = if is_back { "-R" } else { "" };
     let lines = format!(
-        "{other} &\nsleep 6\niperf3 -c $1 -p 5201 -t 10 -C cubic --json >{}\nwait\n",
+        "PEER=$1\n{other} >/dev/null 2>&1 &\nother=$!\nsleep 6\n\
+         iperf3 -c $1 -p 5201 -t 10 -C cubic {way} --json >{}\nkill -INT $other\nwait\n",
         result.display()
     );
     fs::write(&script, lines).unwrap();
-    let servers = "iperf3 -s -p 5202 >/dev/null & iperf3 -s -p 5201 >/dev/null";
+    let servers = format!(
+        "iperf3 -s -p 5202 >/dev/null & iperf3 -s -p 5201 >/dev/null & \
+         {FAIRWIND} serve {} --listen 0.0.0.0:2121 >/dev/null 2>&1",
+        folder.path().display()
+    );
     let path = [
         "--bandwidth",
         "50Mbit/s",
@@ -486,7 +495,7 @@ fn beside(options: Option<&str>) -> f64 {
             "--congestion-control",
             "cubic",
             "--server",
-            servers,
+            &servers,
             "--",
             "sh",
         ])
@@ -504,20 +513,45 @@ fn sent(result: &Path) -> f64 {
 }
 
 #[test]
-fn a_program_in_the_background_leaves_others_what_they_would_have_without_it() {
+fn an_upload_in_the_background_leaves_others_what_they_would_have_without_it() {
     let Some(_turn) = in_the_lab() else { return };
     if !may_run() {
         return;
     }
-    let alone = beside(None);
-    let beside_background = beside(Some("--background"));
-    let beside_cubic = beside(Some("--control cubic"));
-    let share = beside_background / alone;
+    let upload = |how: &str| {
+        let other = format!("{FAIRWIND} run --quiet {how} -- iperf3 -c $PEER -p 5202 -t 60");
+        cubic_beside(&other, false)
+    };
+    let alone = cubic_beside("true", false);
+    let share = upload("--background") / alone;
     assert!(share > 0.95, "{share} of what Cubic has alone");
+    let share = upload("--control cubic") / alone;
     assert!(
-        beside_cubic < 0.6 * alone,
-        "Cubic in the background does take its part"
+        share < 0.6,
+        "Cubic in the background takes its part: {share}"
     );
+}
+
+#[test]
+fn a_download_in_the_background_leaves_others_what_they_would_have_without_it() {
+    let Some(_turn) = in_the_lab() else { return };
+    if !may_run() {
+        return;
+    }
+    let alone = cubic_beside("true", true);
+    let curl = "curl -s -o /dev/null ftp://$PEER:2121/endless";
+    let share = cubic_beside(
+        &format!("{FAIRWIND} run --quiet --background -- {curl}"),
+        true,
+    ) / alone;
+    assert!(share > 0.9, "{share} of what Cubic has alone, beside curl");
+    // Without any rights.
+    let get =
+        format!("{FAIRWIND} get --background --checksum off ftp://$PEER:2121/endless /dev/null");
+    let share = cubic_beside(&get, true) / alone;
+    assert!(share > 0.9, "{share} of what Cubic has alone, beside get");
+    let share = cubic_beside(curl, true) / alone;
+    assert!(share < 0.8, "curl takes its part otherwise: {share}");
 }
 
 #[test]

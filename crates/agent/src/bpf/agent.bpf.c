@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Gives the connections of a control group what a run asks for, before their first packet: a congestion control, a
- * limit of their rate, a mark in their packets.
+ * limit of their rate, a mark in their packets; and later the windows that they are to offer.
  */
 #include <fairwind/kernel.h>
 
@@ -9,6 +9,7 @@ char agent_license[] SEC("license") = "Dual BSD/GPL";
 
 enum { SOL_IP = 0, SOL_SOCKET = 1, SOL_TCP = 6, SOL_IPV6 = 41 };
 enum { IP_TOS = 1, SO_MAX_PACING_RATE = 47, TCP_CONGESTION = 13, IPV6_TCLASS = 67 };
+enum { TCP_WINDOW_CLAMP = 10 };
 enum { PAGE = 4096 };
 
 /* src/attach.rs repeats the layout. */
@@ -18,6 +19,7 @@ struct settings {
 	u8 traffic_class; /* 0: as it is */
 	u8 is_forced; /* whatever the program has chosen */
 	u8 unused[2];
+	u32 first_window; /* offered by each connection, bytes, until `windows` has another; 0: as it is */
 };
 const volatile struct settings settings SEC(".rodata.settings");
 
@@ -42,6 +44,29 @@ struct {
 	__type(key, int);
 	__type(value, u8);
 } chosen SEC(".maps");
+
+/* The largest window that a connection is to offer, bytes, by its cookie. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1 << 14);
+	__type(key, u64);
+	__type(value, u32);
+} windows SEC(".maps");
+
+static __always_inline void offer(struct bpf_sock_ops *ctx, u32 window)
+{
+	bpf_setsockopt(ctx, SOL_TCP, TCP_WINDOW_CLAMP, &window, sizeof(window));
+}
+
+/* A packet is about to be sent: the window that it offers is the latest. The kernel's own tuning may have raised it. */
+static __always_inline void offer_latest(struct bpf_sock_ops *ctx)
+{
+	u64 cookie = bpf_get_socket_cookie(ctx);
+	u32 *window = bpf_map_lookup_elem(&windows, &cookie);
+
+	if (window)
+		offer(ctx, *window);
+}
 
 static __always_inline void add(u32 at)
 {
@@ -114,6 +139,11 @@ SEC("sockops") int give(struct bpf_sock_ops *ctx)
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		if (settings.first_window) {
+			offer(ctx, settings.first_window);
+			bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags |
+							       BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+		}
 		if (!settings.control[0])
 			break;
 		if (!wants_control)
@@ -122,6 +152,9 @@ SEC("sockops") int give(struct bpf_sock_ops *ctx)
 			COUNT(given);
 		else
 			COUNT(refused);
+		break;
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		offer_latest(ctx);
 		break;
 	}
 	return 1;

@@ -21,8 +21,8 @@ const NOCC: &str = "nocc";
 /// Run a program, and choose how its TCP connections send
 ///
 /// All connections of the command and of its children have the congestion control from their SYN on, in either
-/// direction, over IPv4 and IPv6; those of other programs are not touched. What a peer sends to the command is paced by
-/// the peer's control. At the end a paragraph on standard error says what the connections did. The exit code is the
+/// direction, over IPv4 and IPv6; those of other programs are not touched. What a peer sends is held down by --background
+/// alone. At the end a paragraph on standard error says what the connections did. The exit code is the
 /// command's.
 ///
 /// Needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN and the right to make a control group below one's own.
@@ -37,7 +37,8 @@ Examples:
   fairwind run --background --json=backup.json -- ./backup.sh"
 )]
 pub(crate) struct Run {
-    /// Send in the background: only what others leave of the path (--control fairwind)
+    /// Take only what others leave of the path: by the congestion control fairwind for what is sent, by the windows that
+    /// are offered for what is received
     #[arg(long, conflicts_with = "control")]
     background: bool,
     /// Congestion control: one of the kernel's, or one of `fairwind cc list`, loaded for this run
@@ -99,6 +100,7 @@ impl Run {
             is_forced: self.force,
             max_rate: self.limit,
             is_lower_effort: self.lower_effort,
+            is_held: self.background,
         };
         let outcome = command.run()?;
         self.tell(&outcome.summary)?;

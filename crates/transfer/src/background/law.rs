@@ -5,15 +5,19 @@
 //! smoothed over eight packets; and the bytes that arrive. RFC 9840 has the frame: the window holds the sender down, and
 //! is never taken back.
 //!
-//! - **queue**: the least round-trip time of a look, which takes a round trip, less the least so far. A sixteenth of that is
-//!   tolerated, at least 1.5 ms, at most 6 ms. Bursts of a sender that does not pace pass within a look.
+//! - **queue**: the least round-trip time of a look less the least so far. A look takes a quarter of a round trip while
+//!   the window is filled evenly (cruise), and otherwise a whole one, in which the bursts of a sender that does not pace
+//!   pass. A sixteenth of the least is tolerated, at least 1.5 ms, at most 6 ms.
 //! - **ramp**: the window is doubled each round trip; from a quarter of what the path last carried on it grows by a quarter,
 //!   up to fifteen sixteenths.
 //! - **cruise**: it grows by 1/32 a round trip, faster after some without a queue.
 //! - **check**: a queue has been seen twice, or a large one once. The window is what arrived in the base round trip, less a
-//!   sixteenth. If the queue has gone two round trips later, it was the download's own.
+//!   sixteenth. If the queue has gone in the second round trip from then, it was the download's own.
 //! - **yield**: if not, others fill the path. The window is a quarter with every round trip, down to one segment, until
 //!   four looks in a row have shown no queue.
+//!
+//! Over long round trips it is late: others that start slowly meet its queue for some round trips, and what they take from
+//! then on by a packet or so a round trip leaves no queue by which it could be seen.
 //!
 //! A queue that does not change for ten seconds in which the window is one segment is that of another route: the base is
 //! that from then on.
@@ -28,9 +32,11 @@ const TOLERATED_MOST: Duration = Duration::from_millis(6);
 const LARGE: u32 = 4;
 /// Segments of the first window.
 const FIRST_SEGMENTS: f64 = 10.0;
+/// Looks in a round trip while the window is filled evenly.
+const LOOKS: u32 = 4;
 /// The window changes no more often.
 const STEP_LEAST: Duration = Duration::from_millis(10);
-/// Beside two round trips, until a changed window shows: the kernel's smoothing.
+/// Beside a round trip and what the queue takes to go, until a changed window shows: the kernel's smoothing.
 const SETTLES: Duration = Duration::from_millis(8);
 /// Looks without a queue that end the yielding.
 const CLEAN: u32 = 4;
@@ -74,6 +80,8 @@ pub struct Law {
     warned: u32,
     clean: u32,
     rounds: u32,
+    /// The window does not grow before.
+    grows: Duration,
     /// When this look ends, and its least round-trip time.
     due: Duration,
     look: Option<Duration>,
@@ -99,6 +107,7 @@ impl Law {
             warned: 0,
             clean: 0,
             rounds: 0,
+            grows: Duration::ZERO,
             due: Duration::ZERO,
             look: None,
             arrivals: VecDeque::new(),
@@ -113,6 +122,11 @@ impl Law {
         self.window as u32
     }
 
+    /// Whether others fill the path.
+    pub fn is_yielding(&self) -> bool {
+        self.mode == Mode::Yield
+    }
+
     /// How long it has yielded to others so far.
     pub fn yielded(&self) -> Duration {
         self.yielded
@@ -122,7 +136,7 @@ impl Law {
     pub fn see(&mut self, seen: &Seen) -> u32 {
         let since = seen.at.saturating_sub(self.latest.unwrap_or(seen.at));
         self.latest = Some(seen.at);
-        if self.mode == Mode::Yield {
+        if self.is_yielding() {
             self.yielded += since;
         }
         let Some(rtt) = seen.rtt else {
@@ -140,7 +154,6 @@ impl Law {
         let tolerated = (base / 16).clamp(TOLERATED_LEAST, TOLERATED_MOST);
         let queue = least - base;
         let step = rtt.max(STEP_LEAST);
-        self.due = seen.at + step;
         match self.mode {
             Mode::Ramp | Mode::Cruise => {
                 self.warned = if queue > tolerated {
@@ -150,10 +163,15 @@ impl Law {
                 };
                 if self.warned >= 2 || queue > LARGE * tolerated {
                     self.cut(base);
-                    self.due = seen.at + 2 * step + SETTLES;
-                } else if self.warned == 0 && self.rate() * least.as_secs_f64() > 0.7 * self.window
+                    self.grows = seen.at;
+                    self.due = seen.at + step + queue + SETTLES;
+                    return self.window();
+                } else if self.warned == 0
+                    && seen.at >= self.grows
+                    && self.rate() * least.as_secs_f64() > 0.7 * self.window
                 {
                     self.grow();
+                    self.grows = seen.at + step;
                 }
             }
             Mode::Check if queue <= tolerated => {
@@ -175,6 +193,8 @@ impl Law {
                 }
             }
         }
+        let looks = if self.mode == Mode::Cruise { LOOKS } else { 1 };
+        self.due = seen.at + (step / looks).max(STEP_LEAST);
         self.window()
     }
 

@@ -1,0 +1,71 @@
+//! The windows that connections of a command offer, so that its downloads take only what others leave.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use fairwind_trace::event::Sample;
+use fairwind_transfer::background::{Law, Seen};
+
+/// Bytes of a segment over Ethernet, with time stamps.
+const SEGMENT: u32 = 1448;
+
+/// The laws of connections, by their cookies.
+#[derive(Debug, Default)]
+pub struct Hold(HashMap<u64, Law>);
+
+impl Hold {
+    /// Offered until the first sample.
+    pub fn first_window() -> u32 {
+        Law::new(SEGMENT).window()
+    }
+
+    /// Takes a sample in, and says which window the connection is to offer from now on, if it is another.
+    pub fn sample(&mut self, sample: &Sample) -> Option<u32> {
+        let law = self
+            .0
+            .entry(sample.head.id)
+            .or_insert_with(|| Law::new(SEGMENT));
+        let before = law.window();
+        let us = sample.rcv_rtt_us / 8;
+        let now = law.see(&Seen {
+            at: Duration::from_nanos(sample.head.time_ns),
+            received: sample.bytes_received,
+            rtt: (us > 0).then(|| Duration::from_micros(us.into())),
+        });
+        (now != before).then_some(now)
+    }
+
+    /// Whether the connection yields to others.
+    pub fn is_yielding(&self, cookie: u64) -> bool {
+        self.0.get(&cookie).is_some_and(Law::is_yielding)
+    }
+
+    /// The connection is closed.
+    pub fn forget(&mut self, cookie: u64) {
+        self.0.remove(&cookie);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_told_when_it_changes() {
+        let mut hold = Hold::default();
+        let mut sample = Sample::default();
+        sample.head.id = 7;
+        // An eighth of a microsecond each, as in the kernel.
+        sample.rcv_rtt_us = 8 * 20_000;
+        let mut told = Vec::new();
+        for step in 1..8 {
+            sample.head.time_ns = step * 20_000_000;
+            sample.bytes_received += 14_480;
+            told.extend(hold.sample(&sample));
+        }
+        assert_eq!(told[0], 28_960);
+        assert!(!hold.is_yielding(7));
+        hold.forget(7);
+        assert!(hold.0.is_empty());
+    }
+}
