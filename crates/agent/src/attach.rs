@@ -2,6 +2,8 @@
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+use std::time::Duration;
 
 use fairwind_bpf::messages;
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder};
@@ -9,6 +11,8 @@ use serde::Serialize;
 
 /// Bytes of the longest name of a congestion control in the kernel.
 const NAME_MAX: usize = 15;
+/// For so long a window is offered after [`Attached::hold`].
+const LEASE: Duration = Duration::from_secs(1);
 /// DSCP 1 (RFC 8622), in the bits of the traffic class.
 const LOWER_EFFORT: u8 = 1 << 2;
 
@@ -23,8 +27,9 @@ pub struct Given {
     pub max_rate: Option<u32>,
     /// Whether packets have the mark of the Lower-Effort service (RFC 8622).
     pub is_lower_effort: bool,
-    /// The window that a connection offers until [`Attached::offer`] sets another, bytes; `None`: they offer what they would.
-    pub first_window: Option<u32>,
+    /// The segments that a connection with another host offers until [`Attached::offer`] sets another window; `None`: they
+    /// offer what they would.
+    pub first_segments: Option<u32>,
 }
 
 impl Given {
@@ -41,7 +46,7 @@ impl Given {
             0
         });
         bytes.extend([u8::from(self.is_forced), 0, 0]);
-        bytes.extend(self.first_window.unwrap_or(0).to_ne_bytes());
+        bytes.extend(self.first_segments.unwrap_or(0).to_ne_bytes());
         bytes
     }
 }
@@ -73,7 +78,8 @@ pub struct AttachError {
 #[derive(Debug)]
 pub struct Attached {
     object: Object,
-    _links: Vec<Link>,
+    give: Link,
+    _choose: Link,
 }
 
 impl Attached {
@@ -88,18 +94,32 @@ impl Attached {
     /// If the control's name is longer than the kernel's are.
     pub fn to(group: impl AsFd, given: &Given) -> Result<Attached, AttachError> {
         messages::collect();
-        attach(group, given).map_err(|error| AttachError {
-            reason: error.to_string(),
-            log: messages::take(),
-        })
+        attach(group, given).map_err(|error| refused(&error))
     }
 
-    /// From its next packet on, the connection with this cookie offers a window of so many bytes at most; if a first
-    /// window was given.
+    /// From its next packet on, the connection with this cookie offers a window of so many bytes at most; if first segments
+    /// were given.
     pub fn offer(&self, cookie: u64, window: u32) {
         let map = self.map("windows");
         // Its memory is there from the start.
         let _ = map.update(&cookie.to_ne_bytes(), &window.to_ne_bytes(), MapFlags::ANY);
+    }
+
+    /// Windows are offered from now on for a second. Then, if this process has ended, connections offer what they would.
+    pub fn hold(&self) {
+        let until = fairwind_kernel::monotonic_ns() + LEASE.as_nanos() as u64;
+        let map = self.map("held_until");
+        let _ = map.update(&0u32.to_ne_bytes(), &until.to_ne_bytes(), MapFlags::ANY);
+    }
+
+    /// Keeps the programs at the control group by this file of a BPF file system if this process ends without dropping
+    /// them, so that they no longer hold any window down.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be made.
+    pub fn outlive(&mut self, pin: &Path) -> Result<(), AttachError> {
+        self.give.pin(pin).map_err(|error| refused(&error))
     }
 
     fn map(&self, name: &str) -> Map<'_> {
@@ -138,13 +158,35 @@ fn attach(group: impl AsFd, given: &Given) -> libbpf_rs::Result<Attached> {
     }
     let object = open.load()?;
     let group = group.as_fd().as_raw_fd();
-    let links = object
-        .progs_mut()
-        .map(|program| program.attach_cgroup(group));
+    let program = |name: &str| {
+        let mut programs = object.progs_mut();
+        let program = programs.find(|program| program.name() == OsStr::new(name));
+        program
+            .expect("agent.bpf.c has the program")
+            .attach_cgroup(group)
+    };
+    let (give, choose) = (program("give")?, program("choose")?);
     Ok(Attached {
-        _links: links.collect::<libbpf_rs::Result<_>>()?,
         object,
+        give,
+        _choose: choose,
     })
+}
+
+fn refused(error: &libbpf_rs::Error) -> AttachError {
+    AttachError {
+        reason: error.to_string(),
+        log: messages::take(),
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if self.give.pin_path().is_some() {
+            // The group's end detaches it, too.
+            let _ = self.give.unpin();
+        }
+    }
 }
 
 #[cfg(test)]
@@ -158,12 +200,12 @@ mod tests {
             is_forced: true,
             max_rate: Some(125_000),
             is_lower_effort: true,
-            first_window: Some(14_480),
+            first_segments: Some(10),
         };
         let mut bytes = b"fw_fairwind\0\0\0\0\0".to_vec();
         bytes.extend(125_000u32.to_ne_bytes());
         bytes.extend([4, 1, 0, 0]);
-        bytes.extend(14_480u32.to_ne_bytes());
+        bytes.extend(10u32.to_ne_bytes());
         assert_eq!(given.settings(), bytes);
         assert_eq!(Given::default().settings(), [0; 28]);
     }

@@ -2,6 +2,7 @@
 //!
 //! Source: cgroups(7), Documentation/admin-guide/cgroup-v2.rst of Linux.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -34,7 +35,7 @@ fn at(path: &Path) -> impl Fn(io::Error) -> GroupError {
     }
 }
 
-/// A control group below that of this process. Dropping it removes it, unless processes are left in it.
+/// A control group below that of this process, by whose name other things of the run can be known. Dropping it removes it, unless processes are left in it.
 #[derive(Debug)]
 pub struct ControlGroup {
     folder: PathBuf,
@@ -67,6 +68,11 @@ impl ControlGroup {
             members: members.map_err(at(&procs))?,
             folder,
         })
+    }
+
+    /// Its name, which no other run of this host has.
+    pub fn name(&self) -> &OsStr {
+        self.folder.file_name().expect("it was made with one")
     }
 
     /// Its inode, by which the kernel's programs know it.
@@ -129,14 +135,23 @@ fn own_path(groups: &str) -> Option<&str> {
     Some(path.trim_start_matches('/'))
 }
 
-/// Removes groups of ended runs. The kernel refuses it where processes are left.
+/// The file that keeps the programs at a group of this name; none without a BPF file system.
+pub(crate) fn pin(group: &OsStr) -> Option<PathBuf> {
+    Some(fairwind_kernel::mounted("bpf")?.join(group))
+}
+
+/// Removes groups of ended runs, and what is kept of their programs. The kernel refuses it where processes are left.
 fn remove_left(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
         // One whose maker still runs may not have its command yet.
-        if maker.is_some_and(|maker| !Path::new("/proc").join(maker).exists()) {
-            let _ = fs::remove_dir(entry.path());
+        let is_left = maker.is_some_and(|maker| !Path::new("/proc").join(maker).exists());
+        if is_left
+            && fs::remove_dir(entry.path()).is_ok()
+            && let Some(pin) = pin(&name)
+        {
+            let _ = fs::remove_file(pin);
         }
     }
 }

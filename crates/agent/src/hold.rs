@@ -6,25 +6,21 @@ use std::time::Duration;
 use fairwind_trace::event::Sample;
 use fairwind_transfer::background::{Law, Seen};
 
-/// Bytes of a segment over Ethernet, with time stamps.
-const SEGMENT: u32 = 1448;
-
 /// The laws of connections, by their cookies.
 #[derive(Debug, Default)]
 pub struct Hold(HashMap<u64, Law>);
 
 impl Hold {
-    /// Offered until the first sample.
-    pub fn first_window() -> u32 {
-        Law::new(SEGMENT).window()
+    /// Segments to be offered until the first sample.
+    pub fn first_segments() -> u32 {
+        Law::new(1).window()
     }
 
     /// Takes a sample in, and says which window the connection is to offer from now on, if it is another.
     pub fn sample(&mut self, sample: &Sample) -> Option<u32> {
-        let law = self
-            .0
-            .entry(sample.head.id)
-            .or_insert_with(|| Law::new(SEGMENT));
+        // The peer's segments are about as large as the own ones.
+        let new = || Law::new(sample.mss_cache);
+        let law = self.0.entry(sample.head.id).or_insert_with(new);
         let before = law.window();
         let us = sample.rcv_rtt_us / 8;
         let now = law.see(&Seen {
@@ -55,6 +51,7 @@ mod tests {
         let mut hold = Hold::default();
         let mut sample = Sample::default();
         sample.head.id = 7;
+        sample.mss_cache = 1448;
         // An eighth of a microsecond each, as in the kernel.
         sample.rcv_rtt_us = 8 * 20_000;
         let mut told = Vec::new();

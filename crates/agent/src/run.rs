@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use fairwind_cc::kernel::{Choice, LoadError, provide};
-use fairwind_kernel::{BlockedSignals, SignalFd, SignalSet};
+use fairwind_kernel::{BlockedSignals, SignalFd, SignalSet, exit_code};
 use fairwind_trace::event::Event;
 use fairwind_trace::filter::Filter;
 use fairwind_trace::kernel::{Options, TraceError};
@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 
 use crate::attach::{AttachError, Attached, Given};
-use crate::control_group::{ControlGroup, GroupError};
+use crate::control_group::{self, ControlGroup, GroupError};
 use crate::hold::Hold;
 use crate::summary::{Summary, Watch};
 
@@ -96,16 +96,21 @@ impl Run {
         let control = self.control.as_ref().map(provide).transpose()?;
         let name = control.as_ref().map(|control| control.name());
         let group = ControlGroup::make()?;
-        let attached = Attached::to(
+        let mut attached = Attached::to(
             &group,
             &Given {
                 control: name.map(str::to_owned),
                 is_forced: self.is_forced,
                 max_rate: self.max_rate,
                 is_lower_effort: self.is_lower_effort,
-                first_window: self.is_held.then(Hold::first_window),
+                first_segments: self.is_held.then(Hold::first_segments),
             },
         )?;
+        if self.is_held {
+            attached.hold();
+            // Without such a file system, or the right to it, a killed run leaves its windows as they are.
+            let _ = control_group::pin(group.name()).map(|pin| attached.outlive(&pin));
+        }
         let options = Options {
             filter: Filter {
                 cgroups: vec![group.inode()?],
@@ -128,6 +133,9 @@ impl Run {
                 break status;
             }
             forward(&signals, &child).map_err(RunError::Wait)?;
+            if self.is_held {
+                attached.hold();
+            }
             session.step(|event| {
                 watch.event(event, hold.as_ref());
                 if let Some(hold) = &mut hold {
@@ -184,14 +192,5 @@ fn forward(signals: &SignalFd, child: &Child) -> io::Result<()> {
             return Ok(());
         }
         signals.forward(child);
-    }
-}
-
-/// As a shell gives it.
-fn exit_code(status: ExitStatus) -> u8 {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => code as u8,
-        (None, Some(signal)) => 128 + signal as u8,
-        (None, None) => 1,
     }
 }

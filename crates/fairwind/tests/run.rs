@@ -321,6 +321,60 @@ open('{}', 'w').write(f'{{sum(received)}}')
     assert_eq!(bytes, "40000000");
 }
 
+#[test]
+fn downloads_are_released_when_the_run_is_killed() {
+    if !may_run() {
+        return;
+    }
+    let [held, released] = in_new_network_namespace(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("windows");
+        let program = format!(
+            "{PROBE}
+import time
+server = socket.create_server(('127.0.0.2', 0))
+client = socket.create_connection(server.getsockname(), source_address=('127.0.0.3', 0))
+accepted = server.accept()[0]
+window = lambda: accepted.getsockopt(6, 10)
+def receive(until):
+    # Less than would let the window grow.
+    while time.monotonic() < until:
+        client.sendall(bytes(500))
+        accepted.recv(500)
+        time.sleep(0.02)
+began = time.monotonic()
+receive(began + 1)
+held = window()
+os.kill(os.getppid(), 9)
+receive(began + 4)
+open('{}', 'w').write(f'{{held}} {{window()}}')
+",
+            file.display()
+        );
+        // With a BPF file system that only these processes see.
+        let bpf = folder.path().join("bpf");
+        fs::create_dir(&bpf).unwrap();
+        let line = format!(
+            "mount -t bpf bpf {} && exec {FAIRWIND} run --background -- /usr/bin/python3 -c \"$1\"",
+            bpf.display()
+        );
+        let mut run = Command::new("unshare")
+            .args(["--mount", "sh", "-c", &line, "sh", &program])
+            .spawn()
+            .unwrap();
+        assert_eq!(run.wait().unwrap().code(), None);
+        wait_until("the windows are written", || {
+            fs::read_to_string(&file).is_ok_and(|text| text.contains(' '))
+        });
+        let text = fs::read_to_string(&file).unwrap();
+        let windows: Vec<u64> = text.split(' ').map(|word| word.parse().unwrap()).collect();
+        [windows[0], windows[1]]
+    });
+    // Ten segments of loopback's.
+    assert!(held < 10 << 16, "{held} {released}");
+    assert!(released > 1 << 20, "{released}");
+}
+
 /// Control groups of runs, wherever they are.
 fn groups() -> Vec<String> {
     let root = fairwind_kernel::mounted("cgroup2").unwrap();

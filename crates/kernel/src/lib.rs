@@ -23,7 +23,7 @@ pub use capability::{
 pub use clock::{hz, monotonic_ns, process_cpu_ns, thread_cpu_ns, unix_ns};
 pub use namespace::{NamespaceType, enter_network, unshare};
 pub use release::{release, version};
-pub use signal::{BlockedSignals, Received, SignalFd, SignalSet};
+pub use signal::{BlockedSignals, Received, SignalFd, SignalSet, exit_code};
 pub use sysctl::{mounted, set_sysctl, sysctl, sysctl_numbers};
 pub use tcp_info::TcpInfo;
 

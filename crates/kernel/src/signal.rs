@@ -5,6 +5,8 @@
 use std::io;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -159,6 +161,15 @@ impl AsFd for SignalFd {
     }
 }
 
+/// How a process has ended, as a shell gives it: its exit code, or 128 and the number of the signal.
+pub fn exit_code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128 + signal as u8,
+        (None, None) => 1,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::thread;
@@ -178,5 +189,12 @@ mod tests {
         let received = thread.join().unwrap();
         assert_eq!(received.number, libc::SIGUSR2);
         assert!(received.code <= 0, "a process sent it");
+    }
+
+    #[test]
+    fn exit_codes_are_those_of_a_shell() {
+        // As wait(2) gives them: the exit code in the second byte, the signal in the first.
+        assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(exit_code(ExitStatus::from_raw(libc::SIGKILL)), 137);
     }
 }

@@ -19,7 +19,7 @@ struct settings {
 	u8 traffic_class; /* 0: as it is */
 	u8 is_forced; /* whatever the program has chosen */
 	u8 unused[2];
-	u32 first_window; /* offered by each connection, bytes, until `windows` has another; 0: as it is */
+	u32 first_segments; /* that each connection offers until `windows` has another; 0: as it is */
 };
 const volatile struct settings settings SEC(".rodata.settings");
 
@@ -53,17 +53,43 @@ struct {
 	__type(value, u32);
 } windows SEC(".maps");
 
+/* Until when `windows` holds, CLOCK_MONOTONIC, ns: who fills it may be gone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} held_until SEC(".maps");
+
+/* More than a receiver can offer. */
+enum { MOST = 1 << 30 };
+
 static __always_inline void offer(struct bpf_sock_ops *ctx, u32 window)
 {
 	bpf_setsockopt(ctx, SOL_TCP, TCP_WINDOW_CLAMP, &window, sizeof(window));
+}
+
+/* A connection of this host with itself shares no path with others. */
+static __always_inline bool is_within_host(struct bpf_sock_ops *ctx)
+{
+	if (ctx->family != AF_INET6)
+		return ctx->local_ip4 == ctx->remote_ip4;
+	return ctx->local_ip6[0] == ctx->remote_ip6[0] && ctx->local_ip6[1] == ctx->remote_ip6[1] &&
+	       ctx->local_ip6[2] == ctx->remote_ip6[2] && ctx->local_ip6[3] == ctx->remote_ip6[3];
 }
 
 /* A packet is about to be sent: the window that it offers is the latest. The kernel's own tuning may have raised it. */
 static __always_inline void offer_latest(struct bpf_sock_ops *ctx)
 {
 	u64 cookie = bpf_get_socket_cookie(ctx);
-	u32 *window = bpf_map_lookup_elem(&windows, &cookie);
+	u32 *window, zero = 0;
+	u64 *until = bpf_map_lookup_elem(&held_until, &zero);
 
+	if (!until || bpf_ktime_get_ns() > *until) {
+		offer(ctx, MOST);
+		return;
+	}
+	window = bpf_map_lookup_elem(&windows, &cookie);
 	if (window)
 		offer(ctx, *window);
 }
@@ -139,8 +165,8 @@ SEC("sockops") int give(struct bpf_sock_ops *ctx)
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		if (settings.first_window) {
-			offer(ctx, settings.first_window);
+		if (settings.first_segments && !is_within_host(ctx)) {
+			offer(ctx, settings.first_segments * ctx->mss_cache);
 			bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags |
 							       BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 		}

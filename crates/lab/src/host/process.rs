@@ -17,7 +17,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use fairwind_kernel::{NamespaceType, SignalFd, SignalSet, unshare};
+use fairwind_kernel::{NamespaceType, SignalFd, SignalSet, exit_code, unshare};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{
@@ -189,25 +189,4 @@ fn readable<const N: usize>(
 
 fn exit_status(status: WaitStatus) -> ExitStatus {
     ExitStatus::from_raw(status.as_raw())
-}
-
-/// As a shell gives it.
-fn exit_code(status: ExitStatus) -> u8 {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => code as u8,
-        (None, Some(signal)) => 128 + signal as u8,
-        (None, None) => 1,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exit_codes_are_those_of_a_shell() {
-        // As wait(2) gives them: the exit code in the second byte, the signal in the first.
-        assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
-        assert_eq!(exit_code(ExitStatus::from_raw(libc::SIGKILL)), 137);
-    }
 }
