@@ -193,7 +193,7 @@ impl Watched {
     fn connection(self) -> Connection {
         let seconds = |ns: u64| ns as f64 / 1e9;
         Connection {
-            seconds: seconds(self.latest_ns - self.opened_ns),
+            seconds: seconds(self.latest_ns.saturating_sub(self.opened_ns)),
             yielded_seconds: self.is_yielding.map(|_| seconds(self.yielded_ns)),
             ..self.connection
         }

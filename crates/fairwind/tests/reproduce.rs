@@ -322,7 +322,7 @@ fn the_suite_for_background_transfers_leaves_tables_experiments_and_a_page() {
     assert!(said.ends_with("4 of 4 runs\n"), "{said}");
     for expected in [
         "Alone, one flow\n",
-        "aim: 0.985 of the link",
+        "aim: of the link alone: median at least 0.985; ",
         " 10mbit-20ms-1bdp-none-1bg",
         " 10mbit-20ms-1bdp-cubic-1bg",
         "results/frontier.html\n",
