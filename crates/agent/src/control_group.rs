@@ -35,7 +35,8 @@ fn at(path: &Path) -> impl Fn(io::Error) -> GroupError {
     }
 }
 
-/// A control group below that of this process, by whose name other things of the run can be known. Dropping it removes it, unless processes are left in it.
+/// A control group below that of this process, by whose name other things of the run can be known. Dropping it removes it,
+/// unless processes are left in it.
 #[derive(Debug)]
 pub struct ControlGroup {
     folder: PathBuf,

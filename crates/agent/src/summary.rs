@@ -54,14 +54,15 @@ struct Watched {
     opened_ns: u64,
     latest_ns: u64,
     yielded_ns: u64,
+    /// Whether its control's state says when it yields.
+    tells: bool,
     is_yielding: Option<bool>,
 }
 
 /// The connections of a command while their events come.
 #[derive(Debug)]
 pub struct Watch {
-    mode: Option<StateField>,
-    states: Vec<ControlState>,
+    state: Option<ControlState>,
     connections: BTreeMap<u64, Watched>,
     /// When any of them has yielded, up to `latest_ns`.
     yielded_ns: Option<u64>,
@@ -78,11 +79,8 @@ impl Watch {
     /// Without connections.
     pub fn new() -> Watch {
         let state = object(YIELDS).and_then(|bytes| ControlState::of_object(YIELDS, bytes).ok());
-        let fields = state.iter().flat_map(|state| &state.fields);
-        let mut modes = fields.filter(|field| field.column == MODE);
         Watch {
-            mode: modes.next().cloned(),
-            states: state.clone().into_iter().collect(),
+            state,
             connections: BTreeMap::new(),
             yielded_ns: None,
             latest_ns: 0,
@@ -112,6 +110,7 @@ impl Watch {
                 opened_ns: head.time_ns,
                 latest_ns: head.time_ns,
                 yielded_ns: 0,
+                tells: false,
                 is_yielding: None,
             });
             watched.connection.local = identity.local();
@@ -123,11 +122,13 @@ impl Watch {
         };
         match event {
             Event::Open(_) | Event::Identity(_) => {}
-            Event::Control(control) => watched.connection.congestion_control = control.name(),
+            Event::Control(control) => {
+                let name = control.name();
+                watched.tells = ControlState::position(self.state.as_slice(), &name).is_some();
+                watched.connection.congestion_control = name;
+            }
             Event::Sample(sample, state) | Event::Close(sample, state) => {
-                let control = &watched.connection.congestion_control;
-                let is_ours = ControlState::position(&self.states, control).is_some();
-                let mode = self.mode.as_ref().filter(|_| is_ours).zip(*state);
+                let mode = mode(&self.state).filter(|_| watched.tells).zip(*state);
                 let is_held = hold.map(|hold| hold.is_yielding(head.id));
                 watched.sample(sample, mode, is_held);
                 watched.connection.closed = matches!(event, Event::Close(..));
@@ -198,6 +199,12 @@ impl Watched {
             ..self.connection
         }
     }
+}
+
+/// The field that says whether the connection yields.
+fn mode(state: &Option<ControlState>) -> Option<&StateField> {
+    let mut fields = state.iter().flat_map(|state| &state.fields);
+    fields.find(|field| field.column == MODE)
 }
 
 /// What the connections of a command did.
@@ -369,9 +376,9 @@ mod tests {
     #[test]
     fn the_mode_of_the_control_is_found_in_its_state() {
         let watch = Watch::new();
-        assert!(watch.mode.is_some());
+        assert!(mode(&watch.state).is_some());
         assert_eq!(
-            ControlState::position(&watch.states, "fw_fairwin_1a2b"),
+            ControlState::position(watch.state.as_slice(), "fw_fairwin_1a2b"),
             Some(0)
         );
     }

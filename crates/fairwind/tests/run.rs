@@ -468,6 +468,11 @@ fn wrong_usage_is_refused_before_the_command_runs() {
         "--allow-nocc",
     );
     refuse(
+        &["--control", "fw_nocc_1a2b", "--", "touch", touch],
+        2,
+        "--allow-nocc",
+    );
+    refuse(
         &["--limit", "0bit/s", "--", "touch", touch],
         2,
         "8bit/s to 34Gbit/s",

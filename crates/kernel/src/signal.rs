@@ -71,8 +71,8 @@ impl SignalSet {
     }
 }
 
-/// Blocks the signals that are [forwarded](SignalSet::forwarded) to a command, in the calling thread and in threads that it starts
-/// from now on. Call it before any thread is started. Dropping it restores the calling thread's
+/// Blocks the signals that are [forwarded](SignalSet::forwarded) to a command, in the calling thread and in threads that
+/// it starts from now on. Call it before any thread is started. Dropping it restores the calling thread's
 /// mask.
 pub struct BlockedSignals {
     before: SignalSet,

@@ -120,7 +120,20 @@ pub fn available() -> io::Result<Vec<String>> {
     Ok(names.split_whitespace().map(str::to_owned).collect())
 }
 
+/// What the names of our controls in the kernel begin with.
+const PREFIX: &str = "fw_";
+
 /// The default name of a control in the kernel: `fw_<name>`.
 pub fn kernel_name(name: &str) -> String {
-    format!("fw_{name}")
+    format!("{PREFIX}{name}")
+}
+
+/// A control's name without what begins it in the kernel.
+pub fn own_name(name: &str) -> &str {
+    name.strip_prefix(PREFIX).unwrap_or(name)
+}
+
+/// Whether the control of this name is congestion control switched off: `nocc`, under any name that it may be loaded by.
+pub fn is_nocc(name: &str) -> bool {
+    own_name(name).starts_with("nocc")
 }

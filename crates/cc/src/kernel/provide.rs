@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{LoadError, Loaded, available, load_as};
+use super::{LoadError, Loaded, available, load_as, own_name};
 use crate::native::{self, Parameters};
 
 /// Attempts to find an unused name.
@@ -52,7 +52,7 @@ pub fn provide(choice: &Choice) -> Result<Provided, LoadError> {
             _loaded: None,
         });
     }
-    match native::find(name.strip_prefix("fw_").unwrap_or(name)) {
+    match native::find(own_name(name)) {
         Some(own) => load(&own.default_parameters()),
         None => Err(LoadError::Unknown {
             name: name.clone(),

@@ -36,6 +36,15 @@ impl Command {
     }
 }
 
+/// `nocc` without `--allow-nocc`.
+pub(super) fn nocc_refused() -> Failure {
+    Failure::input(
+        "nocc switches congestion control off: on a path that is not all yours it is an attack on \
+         everybody else there. In the lab (`fairwind lab`) it needs no permission; for this \
+         machine's own connections say --allow-nocc",
+    )
+}
+
 /// A control and its parameters, with their values in the kernel if they have any there, and what is `loaded`.
 fn control_json(control: &Control, now: Option<&Parameters>, loaded: &Value) -> Value {
     let parameter = |parameter: &Parameter| {

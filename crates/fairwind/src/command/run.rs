@@ -7,16 +7,15 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use fairwind_agent::run::Run as Command;
 use fairwind_agent::summary::{Connection, Summary};
+use fairwind_cc::kernel;
 use fairwind_scenario::units_text;
 
-use super::cc::value;
+use super::cc::{nocc_refused, value};
 use crate::failure::Failure;
 use crate::table::Table;
 
 /// The control that --background stands for.
 const BACKGROUND: &str = "fairwind";
-/// Only with --allow-nocc.
-const NOCC: &str = "nocc";
 
 /// Run a program, and choose how its TCP connections send
 ///
@@ -79,12 +78,8 @@ impl Run {
             true => Some(BACKGROUND),
             false => self.control.as_deref(),
         };
-        let is_nocc = name.is_some_and(|name| name.strip_prefix("fw_").unwrap_or(name) == NOCC);
-        if is_nocc && !self.allow_nocc {
-            return Err(Failure::input(
-                "nocc switches congestion control off: on a path that is not all yours it is an attack on everybody \
-                 else there. --allow-nocc, if it is",
-            ));
+        if !self.allow_nocc && name.is_some_and(kernel::is_nocc) {
+            return Err(nocc_refused());
         }
         if name.is_none() && !self.parameter.is_empty() {
             return Err(Failure::input(

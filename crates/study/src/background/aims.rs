@@ -11,7 +11,7 @@ use crate::statistics::median;
 use crate::table::Table;
 
 use super::cell::Cell;
-use super::groups::{Mean, members};
+use super::groups::{Mean, members, number};
 use super::rows::{NUMBERS, Row};
 use super::suite::{Group, Suite};
 
@@ -140,10 +140,7 @@ impl Group {
 }
 
 fn text(value: f64) -> String {
-    match value.is_finite() {
-        true => format!("{value:.3}"),
-        false => "never".to_owned(),
-    }
+    number(value, 3)
 }
 
 /// What a contender has in the cells of an aim.
@@ -279,20 +276,12 @@ pub(super) fn sections(suite: &Suite, cells: &[Cell<'_>], rows: &[Row]) -> Vec<S
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use crate::plan::Plan;
-
     use super::super::cell;
     use super::*;
 
     #[test]
     fn a_cell_is_short_if_none_of_ours_has_what_is_aimed_for_in_each() {
-        let plan = Plan::read(
-            &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments"),
-            "background",
-        )
-        .unwrap();
+        let plan = super::super::plan();
         let mut suite: Suite = plan.data().unwrap();
         suite.group.retain(|group| group.name == "bbr");
         let cells = cell::of_runs(&plan.runs, &suite).unwrap();

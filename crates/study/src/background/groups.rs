@@ -207,6 +207,14 @@ impl Kind {
     }
 }
 
+/// A number with so many digits behind the point; of what does not come to pass, that.
+pub(super) fn number(value: f64, digits: usize) -> String {
+    match value.is_finite() {
+        true => format!("{value:.digits$}"),
+        false => "never".to_owned(),
+    }
+}
+
 /// What the column says of these cells.
 fn value(column: &Column, means: &[Mean<'_>], least_spare: f64) -> String {
     let has_spare = |mean: &Mean<'_>| {
@@ -219,10 +227,7 @@ fn value(column: &Column, means: &[Mean<'_>], least_spare: f64) -> String {
     let values: Vec<(f64, String)> = values
         .filter_map(|mean| Some((mean.of(column.number)?, mean.cell.name())))
         .collect();
-    let text = |value: f64| match value.is_finite() {
-        true => format!("{value:.*}", column.digits),
-        false => "never".to_owned(),
-    };
+    let text = |value: f64| number(value, column.digits);
     let numbers = || values.iter().map(|(value, _)| *value).collect();
     let with_cell = |found: Option<&(f64, String)>| {
         found.map(|(value, cell)| format!("{} {cell}", text(*value)))

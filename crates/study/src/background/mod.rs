@@ -89,3 +89,15 @@ fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     made.sections.push(page::made("run"));
     Ok(made)
 }
+
+/// The folder of experiments.
+#[cfg(test)]
+fn experiments() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
+}
+
+/// The plan of this study, for tests.
+#[cfg(test)]
+fn plan() -> crate::Plan {
+    crate::Plan::read(&experiments(), "background").unwrap()
+}

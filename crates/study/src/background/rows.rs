@@ -243,9 +243,7 @@ pub(super) fn table(cells: &[Cell<'_>], rows: &[Row]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use crate::plan::{Plan, Run};
+    use crate::plan::Run;
 
     use super::super::cell;
     use super::super::suite::{Foreground, Queue, Suite, Traffic, Trip};
@@ -253,11 +251,7 @@ mod tests {
 
     #[test]
     fn rows_that_are_not_made_come_from_an_earlier_series() {
-        let plan = Plan::read(
-            &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments"),
-            "background",
-        )
-        .unwrap();
+        let plan = super::super::plan();
         let suite: Suite = plan.data().unwrap();
         let cells = cell::of_runs(&plan.runs, &suite).unwrap();
         let at = |control: &str| {

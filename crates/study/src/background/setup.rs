@@ -486,16 +486,10 @@ fn seconds(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::{Path, PathBuf};
 
     use fairwind_scenario::Experiment;
 
     use super::*;
-    use crate::Plan;
-
-    fn experiments() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
-    }
 
     #[test]
     fn the_length_of_a_queue_and_parts_of_it_take_their_places() {
@@ -517,7 +511,7 @@ mod tests {
 
     #[test]
     fn every_run_of_the_plan_is_a_valid_experiment_and_solo_does_not_depend_on_the_background() {
-        let plan = Plan::read(&experiments(), "background").unwrap();
+        let plan = super::super::plan();
         let suite: Suite = plan.data().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let mut places = BTreeSet::new();
@@ -563,9 +557,11 @@ mod tests {
 
     #[test]
     fn every_table_has_its_part_of_the_page() {
-        let plan = Plan::read(&experiments(), "background").unwrap();
+        let plan = super::super::plan();
         let suite: Suite = plan.data().unwrap();
-        let page = experiments().join("..").join(plan.page.clone().unwrap());
+        let page = super::super::experiments()
+            .join("..")
+            .join(plan.page.clone().unwrap());
         let page = std::fs::read_to_string(page).unwrap();
         let groups = suite.group.iter().map(|group| group.name.as_str());
         for name in groups.chain(["aims", "short", "frontier"]) {
@@ -575,7 +571,7 @@ mod tests {
 
     #[test]
     fn seeds_differ_in_starts_and_the_foreground_is_the_same_beside_every_contender() {
-        let plan = Plan::read(&experiments(), "background").unwrap();
+        let plan = super::super::plan();
         let suite: Suite = plan.data().unwrap();
         let of = |control: &str| {
             let mut runs = plan.runs.iter();

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use fairwind_advice::{Advice, History, Hop, Request, Samples, advise};
+use fairwind_cc::kernel::is_nocc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -71,7 +72,7 @@ impl Advised {
         let mut spans = Vec::new();
         let mut since = None;
         for change in self.control_changes() {
-            match (is_off(&change.to), since) {
+            match (is_nocc(&change.to), since) {
                 (true, None) => since = Some(change.at_s),
                 (false, Some(from)) => {
                     spans.push((from, change.at_s));
@@ -83,14 +84,6 @@ impl Advised {
         spans.extend(since.filter(|&from| from < end_s).map(|from| (from, end_s)));
         spans
     }
-}
-
-/// Whether this is nocc, under any of its names in the kernel.
-fn is_off(control: &str) -> bool {
-    control
-        .strip_prefix("fw_")
-        .unwrap_or(control)
-        .starts_with("nocc")
 }
 
 /// The answers of an advisor that learns of every test at its time.

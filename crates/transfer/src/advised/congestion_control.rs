@@ -8,8 +8,6 @@ use fairwind_kernel::sysctl;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_congestion;
 
-use super::orders::is_nocc;
-
 const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
 
 /// Why a congestion control could not be set, and the command that would fix that.
@@ -55,9 +53,9 @@ fn refusal(name: &str, error: Errno) -> Refusal {
 
 /// The command that loads the congestion control into the kernel.
 fn loading(name: &str) -> String {
-    let own = name.strip_prefix("fw_").unwrap_or(name);
+    let own = kernel::own_name(name);
     match native::find(own) {
-        Some(_) if is_nocc(own) => format!("fairwind cc load {own} --allow-nocc"),
+        Some(_) if kernel::is_nocc(own) => format!("fairwind cc load {own} --allow-nocc"),
         Some(_) => format!("fairwind cc load {own}"),
         None if name.starts_with("fw_") => "fairwind cc list".into(),
         None => format!("modprobe tcp_{name}"),

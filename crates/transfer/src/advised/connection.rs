@@ -14,7 +14,7 @@ use rustix::net::sockopt::tcp_congestion;
 use super::buffer::{Buffer, Role};
 use super::congestion_control::{self, Refusal};
 use super::limited::Sent;
-use super::orders::{Orders, in_mbps, is_nocc};
+use super::orders::{Orders, in_mbps};
 use super::record::{Event, EventLog, Setting};
 use crate::Direction;
 
@@ -142,7 +142,7 @@ impl Connection {
         let before = std::mem::replace(&mut self.pacing, wanted);
         log.change(Setting::Pacing, in_mbps(before), in_mbps(wanted));
         let faster = before.is_some_and(|before| wanted.is_none_or(|now| now > before));
-        if faster && is_nocc(&self.control) {
+        if faster && kernel::is_nocc(&self.control) {
             self.restart_control();
         }
     }

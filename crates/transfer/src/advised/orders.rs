@@ -1,6 +1,7 @@
 //! What advice asks of a data connection, after validation: an advisor may be wrong.
 
 use fairwind_advice::{Advice, Mode};
+use fairwind_cc::kernel::is_nocc;
 
 use super::bounds::{self, Observed};
 use super::record::{Event, Setting};
@@ -118,12 +119,6 @@ pub(super) fn in_mbps(bytes_per_second: Option<u64>) -> String {
         None => "unlimited".into(),
         Some(rate) => format!("{}", rate as f64 * 8.0 / 1e6),
     }
-}
-
-/// Whether the congestion control of this name is congestion control switched off: `nocc`, under any name
-/// that it may be loaded by.
-pub(super) fn is_nocc(name: &str) -> bool {
-    name.strip_prefix("fw_").unwrap_or(name).starts_with("nocc")
 }
 
 /// Text from outside, made fit for one line of a log.

@@ -68,11 +68,7 @@ impl Load {
         let controls = self.names.iter().map(|name| self.place.control(name));
         let controls: Vec<_> = controls.collect::<Result<_, _>>()?;
         match controls.iter().any(|control| control.name() == NOCC) {
-            true if !self.allow_nocc => Err(Failure::input(
-                "nocc switches congestion control off: on a path that is not all yours it is an \
-                 attack on everybody else there. In the lab (`fairwind lab`) it needs no \
-                 permission; for this machine's own connections say --allow-nocc",
-            )),
+            true if !self.allow_nocc => Err(super::nocc_refused()),
             _ => Ok(controls),
         }
     }

@@ -1,6 +1,6 @@
 //! `name=value` on the command line, the value in the units that people write.
 
-use fairwind_cc::kernel::Choice;
+use fairwind_cc::kernel::{self, Choice};
 use fairwind_cc::native::{self, Control, Parameters};
 use fairwind_scenario::units_text;
 
@@ -21,7 +21,7 @@ pub(crate) fn choice(name: &str, parameters: &[(String, String)]) -> Result<Choi
     if parameters.is_empty() {
         return Ok(Choice::Named(name.to_owned()));
     }
-    let own = native::find(name.strip_prefix("fw_").unwrap_or(name));
+    let own = native::find(kernel::own_name(name));
     let own = own.ok_or_else(|| {
         let all = native::all().iter().map(|control| control.name());
         Failure::input(format!(

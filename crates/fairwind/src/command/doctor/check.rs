@@ -189,9 +189,13 @@ pub(crate) fn bpf_file_system(facts: &Facts) -> Finding {
 
 /// Checks that traces can be limited to the programs of a cgroup.
 pub(crate) fn cgroup(facts: &Facts) -> Finding {
+    cgroups(facts, State::Limited)
+}
+
+fn cgroups(facts: &Facts, without: State) -> Finding {
     Finding::fine("cgroup", "version 2").if_so(
         facts.cgroup,
-        State::Limited,
+        without,
         "version 2 is not mounted: nothing can be about one cgroup alone",
         "mount -t cgroup2 none /sys/fs/cgroup",
     )
@@ -199,13 +203,7 @@ pub(crate) fn cgroup(facts: &Facts) -> Finding {
 
 /// Checks that a program can be in a cgroup of its own.
 pub(crate) fn control_group(facts: &Facts) -> Finding {
-    Finding {
-        state: match facts.cgroup {
-            true => State::Fine,
-            false => State::Missing,
-        },
-        ..cgroup(facts)
-    }
+    cgroups(facts, State::Missing)
 }
 
 /// Lists fairwind's congestion controls in the kernel. Having none is no shortcoming.

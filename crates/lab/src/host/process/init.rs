@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use fairwind_kernel::{NamespaceType, monotonic_ns, unshare};
+use fairwind_kernel::{NamespaceType, SignalFd, SignalSet, monotonic_ns, unshare};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{
@@ -19,7 +19,6 @@ use super::procfs::mounts;
 use super::program::Program;
 use super::{GRACE_PERIOD, ProgramEvent, Programs, Schedule, exit_code, exit_status, readable};
 use crate::error::{During, LabError};
-use fairwind_kernel::{SignalFd, SignalSet};
 
 /// How long a server may take to listen.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);

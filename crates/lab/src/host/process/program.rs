@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use fairwind_kernel::SignalSet;
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,6 @@ use super::sysfs::Sysfs;
 use crate::LabError;
 use crate::host::Inherited;
 use crate::host::Namespace;
-use fairwind_kernel::SignalSet;
 
 /// A program in a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use fairwind_kernel::SignalSet;
 use rustix::process::Pid;
 use rustix::thread::set_name;
 
@@ -18,7 +19,6 @@ use super::init::first_process;
 use super::{ProgramEvent, Programs};
 use crate::error::{During, LabError};
 use crate::host::inherited::{close_on_exec, take};
-use fairwind_kernel::SignalSet;
 
 /// The name, `argv[0]`, of the first process.
 const NAME: &str = "fairwind-first-process";
