@@ -486,7 +486,6 @@ fn seconds(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-
     use fairwind_scenario::Experiment;
 
     use super::*;
