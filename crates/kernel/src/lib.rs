@@ -10,6 +10,7 @@ use std::io;
 mod capability;
 mod clock;
 mod namespace;
+mod network_namespaces;
 mod release;
 mod signal;
 mod sysctl;
@@ -22,6 +23,7 @@ pub use capability::{
 };
 pub use clock::{hz, monotonic_ns, process_cpu_ns, thread_cpu_ns, unix_ns};
 pub use namespace::{NamespaceType, enter_network, unshare};
+pub use network_namespaces::NetworkNamespaces;
 pub use release::{release, version};
 pub use signal::{BlockedSignals, Received, SignalFd, SignalSet, exit_code};
 pub use sysctl::{mounted, set_sysctl, sysctl, sysctl_numbers};

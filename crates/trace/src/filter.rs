@@ -1,6 +1,7 @@
 //! Which connections are traced.
 
-use std::net::IpAddr;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
 /// A connection is traced if it matches one alternative of every kind that has any.
@@ -51,10 +52,7 @@ fn parse(text: &str) -> Option<Network> {
         None => (text, None),
     };
     let address: IpAddr = address.parse().ok()?;
-    let (bits, octets) = match address {
-        IpAddr::V4(v4) => (32, v4.to_ipv6_mapped()),
-        IpAddr::V6(v6) => (128, v6),
-    };
+    let bits = if address.is_ipv4() { 32 } else { 128 };
     let length = length.unwrap_or(bits);
     if length > bits {
         return None;
@@ -62,14 +60,44 @@ fn parse(text: &str) -> Option<Network> {
     let host_bits = bits - length;
     let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
     Some(Network {
-        address: u128::from(octets) & mask,
+        address: u128::from(octets(address)) & mask,
         mask,
     })
 }
 
+fn octets(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length = self.mask.count_ones();
+        let address = Ipv6Addr::from(self.address);
+        match address.to_ipv4_mapped() {
+            Some(v4) if length >= 96 => write!(f, "{v4}/{}", length - 96),
+            _ => write!(f, "{address}/{length}"),
+        }
+    }
+}
+
 impl Network {
-    /// The key in the layout of `struct network` of `bpf/event.h`.
-    pub(crate) fn key(self) -> Vec<u8> {
+    /// Whether the address is in it; an IPv4 address as the IPv6 address that it is mapped to.
+    pub fn contains(self, address: IpAddr) -> bool {
+        u128::from(octets(address)) & self.mask == self.address
+    }
+
+    /// Whether all addresses of the other are in it.
+    pub fn covers(self, other: Network) -> bool {
+        self.mask.count_ones() <= other.mask.count_ones()
+            && other.address & self.mask == self.address
+    }
+
+    /// The key of a trie in the kernel: the length of the prefix, 4 bytes in the host's order, and the address, 16 bytes
+    /// in the network's (`struct network` of `bpf/event.h`).
+    pub fn key(self) -> Vec<u8> {
         let mut key = self.mask.count_ones().to_ne_bytes().to_vec();
         key.extend(self.address.to_be_bytes());
         key
@@ -100,6 +128,21 @@ mod tests {
         // Of the IPv6 addresses only the mapped IPv4 ones.
         let all: Network = "0.0.0.0/0".parse().unwrap();
         assert_eq!(all.address, 0xffff_0000_0000);
+    }
+
+    #[test]
+    fn a_network_contains_its_addresses_and_covers_smaller_ones() {
+        let network = |text: &str| text.parse::<Network>().unwrap();
+        let ten = network("10.0.0.0/8");
+        assert!(ten.contains("10.1.2.3".parse().unwrap()));
+        assert!(ten.contains("::ffff:10.1.2.3".parse().unwrap()));
+        assert!(!ten.contains("11.0.0.1".parse().unwrap()));
+        assert!(ten.covers(ten) && ten.covers(network("10.1.0.0/16")));
+        assert!(!ten.covers(network("0.0.0.0/0")) && !ten.covers(network("::/0")));
+        assert!(network("::/0").covers(ten));
+        for text in ["10.0.0.0/8", "::/0", "2001:db8::1/128", "0.0.0.0/0"] {
+            assert_eq!(network(text).to_string(), text);
+        }
     }
 
     #[test]

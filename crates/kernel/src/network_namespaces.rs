@@ -1,0 +1,223 @@
+//! The network namespaces of the host, one after the other.
+//!
+//! Some of what the kernel lists is of the reader's network namespace alone, such as its connections.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::enter_network;
+
+/// Names of network namespaces, as `ip netns` gives them.
+const NAMED: &str = "/run/netns";
+
+/// The network namespace of the calling thread.
+const HERE: &str = "/proc/thread-self/ns/net";
+
+/// Network namespaces, by their inodes, with a path to each. They are opened anew each time, lest this process keep alive
+/// one that its last process has left.
+#[derive(Debug, Default)]
+pub struct NetworkNamespaces(RefCell<BTreeMap<u32, PathBuf>>);
+
+impl NetworkNamespaces {
+    /// Those in which a process is, or that have a name.
+    pub fn of_host() -> NetworkNamespaces {
+        let of_processes = entries("/proc").map(|process| process.join("ns/net"));
+        let found = of_processes.chain(entries(NAMED)).filter_map(|path| {
+            let file = fs::metadata(&path).ok()?;
+            Some((u32::try_from(file.ino()).ok()?, path))
+        });
+        NetworkNamespaces(RefCell::new(found.collect()))
+    }
+
+    /// There is one with this inode.
+    pub fn note(&self, namespace: u32) {
+        self.0.borrow_mut().entry(namespace).or_default();
+    }
+
+    /// Calls it in each of them, as long as it succeeds. Afterwards the thread is in its own again. Namespaces that are no
+    /// longer there are forgotten.
+    ///
+    /// # Errors
+    ///
+    /// Of the call; or, by `failed`, of finding the own namespace or the way back to it.
+    pub fn each<E>(
+        &self,
+        mut call: impl FnMut() -> Result<(), E>,
+        failed: fn(io::Error) -> E,
+    ) -> Result<(), E> {
+        let mut namespaces = self.0.borrow_mut();
+        if namespaces.is_empty() {
+            return Ok(());
+        }
+        let home = File::open(HERE).map_err(failed)?;
+        let here = Identity::of(&home.metadata().map_err(failed)?);
+        let mut result = Ok(());
+        let mut has_left = false;
+        if namespaces
+            .keys()
+            .any(|&namespace| here.beside(namespace) == here)
+        {
+            result = call();
+        }
+        namespaces.retain(|&namespace, path| {
+            let identity = here.beside(namespace);
+            if result.is_err() || identity == here {
+                return true;
+            }
+            let Some(there) = identity.open(path) else {
+                return false;
+            };
+            // One that has vanished, or may not be entered, is left out.
+            if enter_network(there.as_fd()).is_ok() {
+                has_left = true;
+                result = call();
+            }
+            true
+        });
+        if has_left {
+            enter_network(home.as_fd()).map_err(failed)?;
+        }
+        result
+    }
+}
+
+/// What a namespace's file is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    fn of(file: &Metadata) -> Identity {
+        Identity {
+            device: file.dev(),
+            inode: file.ino(),
+        }
+    }
+
+    /// That of the namespace with this inode: all are in one file system of the kernel's own.
+    fn beside(self, inode: u32) -> Identity {
+        Identity {
+            inode: inode.into(),
+            ..self
+        }
+    }
+
+    fn is_at(self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|file| Identity::of(&file) == self)
+    }
+
+    /// Opens the namespace by this path, or another if it is no longer there; `None` if nothing has it.
+    fn open(self, path: &mut PathBuf) -> Option<File> {
+        let open = |path: &Path| {
+            // Before it is opened: another file may have taken its place, and opening that may have effects.
+            let file = self.is_at(path).then(|| File::open(path).ok())??;
+            (Identity::of(&file.metadata().ok()?) == self).then_some(file)
+        };
+        open(path).or_else(|| {
+            *path = self.find()?;
+            open(path)
+        })
+    }
+
+    /// A path to the namespace: by a file that this process has open, as one that makes namespaces may have no thread
+    /// in them; by a thread that is in it; by a name; or by a file of another process.
+    fn find(self) -> Option<PathBuf> {
+        let processes = || entries("/proc");
+        let threads = processes().flat_map(|process| entries(process.join("task")));
+        let files = processes().flat_map(|process| entries(process.join("fd")));
+        entries("/proc/self/fd")
+            .chain(threads.map(|thread| thread.join("ns/net")))
+            .chain(entries(NAMED))
+            .chain(files)
+            .find(|path| self.is_at(path))
+    }
+}
+
+fn entries(folder: impl AsRef<Path>) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+    use crate::{NamespaceType, unshare};
+
+    fn inode(namespace: &File) -> u32 {
+        namespace.metadata().unwrap().ino() as u32
+    }
+
+    #[test]
+    fn namespaces_are_visited_and_left_while_a_thread_is_in_them() {
+        if !fairwind_testing::permitted(fairwind_testing::root()) {
+            return;
+        }
+        let own = || inode(&File::open(HERE).unwrap());
+        let (tell, told) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let inhabitant = thread::spawn(move || {
+            unshare(NamespaceType::Network).unwrap();
+            tell.send(own()).unwrap();
+            let _ = ended.recv();
+        });
+        let (here, there) = (own(), told.recv().unwrap());
+        let namespaces = NetworkNamespaces::default();
+        for namespace in [here, there, 1] {
+            namespaces.note(namespace);
+        }
+        let visit = |namespaces: &NetworkNamespaces| {
+            let mut visited = Vec::new();
+            let call = || {
+                visited.push(own());
+                Ok(())
+            };
+            namespaces.each(call, |error| error).unwrap();
+            visited
+        };
+
+        assert_eq!(visit(&namespaces), [here, there]);
+        let all = visit(&NetworkNamespaces::of_host());
+        assert!(all.contains(&here), "{all:?}");
+        assert_eq!(own(), here);
+        drop(end);
+        inhabitant.join().unwrap();
+        assert_eq!(visit(&namespaces), [here]);
+    }
+
+    #[test]
+    fn a_namespace_that_only_a_file_holds_is_visited() {
+        if !fairwind_testing::permitted(fairwind_testing::root()) {
+            return;
+        }
+        let make = || {
+            unshare(NamespaceType::Network).unwrap();
+            File::open(HERE).unwrap()
+        };
+        let held = thread::spawn(make).join().unwrap();
+        let namespaces = NetworkNamespaces::default();
+        let visits = || {
+            let mut visits = 0;
+            let call = || {
+                visits += 1;
+                Ok(())
+            };
+            namespaces.each(call, |error| error).unwrap();
+            visits
+        };
+        namespaces.note(inode(&held));
+
+        assert_eq!(visits(), 1);
+        drop(held);
+        assert_eq!(visits(), 0);
+    }
+}
