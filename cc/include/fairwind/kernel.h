@@ -52,8 +52,13 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+typedef struct {
+	u32 val;
+} kuid_t;
+
 struct kernfs_node {
 	u64 id;
+	const char *name;
 };
 
 struct cgroup;
@@ -85,6 +90,7 @@ struct sock {
 	unsigned long sk_max_pacing_rate;
 	u32 sk_pacing_status;
 	u32 sk_gso_max_size;
+	kuid_t sk_uid;
 	struct sock_cgroup_data sk_cgrp_data;
 };
 
@@ -127,9 +133,14 @@ struct tcp_congestion_ops {
 	u32 (*undo_cwnd)(struct sock *sk);
 };
 
+struct tcp_ulp_ops {
+	char name[16];
+};
+
 struct inet_connection_sock {
 	u32 icsk_rto;
 	const struct tcp_congestion_ops *icsk_ca_ops;
+	const struct tcp_ulp_ops *icsk_ulp_ops;
 	u8 icsk_ca_state : 5;
 	u8 icsk_retransmits;
 	u64 icsk_ca_priv[CC_PRIV_SIZE / 8];
@@ -260,7 +271,12 @@ struct bpf_iter__bpf_sk_storage_map {
 	struct sock *sk;
 };
 
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
 struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
 	struct sock_common *sk_common;
 };
 

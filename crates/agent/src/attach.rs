@@ -14,7 +14,7 @@ const NAME_MAX: usize = 15;
 /// For so long a window is offered after [`Attached::hold`].
 const LEASE: Duration = Duration::from_secs(1);
 /// DSCP 1 (RFC 8622), in the bits of the traffic class.
-const LOWER_EFFORT: u8 = 1 << 2;
+pub(crate) const LOWER_EFFORT: u8 = 1 << 2;
 
 /// What sockets are given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,6 +9,9 @@
 
 pub mod attach;
 pub mod control_group;
+pub mod daemon;
 pub mod hold;
+pub mod host;
+pub mod policy;
 pub mod run;
 pub mod summary;

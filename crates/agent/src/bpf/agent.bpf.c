@@ -4,13 +4,9 @@
  * limit of their rate, a mark in their packets; and later the windows that they are to offer.
  */
 #include <fairwind/kernel.h>
+#include "options.h"
 
 char agent_license[] SEC("license") = "Dual BSD/GPL";
-
-enum { SOL_IP = 0, SOL_SOCKET = 1, SOL_TCP = 6, SOL_IPV6 = 41 };
-enum { IP_TOS = 1, SO_MAX_PACING_RATE = 47, TCP_CONGESTION = 13, IPV6_TCLASS = 67 };
-enum { TCP_WINDOW_CLAMP = 10 };
-enum { PAGE = 4096 };
 
 /* src/attach.rs repeats the layout. */
 struct settings {

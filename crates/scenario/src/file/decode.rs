@@ -298,7 +298,7 @@ pub fn text(node: &Node, findings: &mut Findings) -> Option<String> {
 }
 
 /// A string and its place.
-pub(crate) fn located_text(node: &Node, findings: &mut Findings) -> Option<Located<String>> {
+pub fn located_text(node: &Node, findings: &mut Findings) -> Option<Located<String>> {
     let value = match (&node.value, &node.typed) {
         (Value::String(text), _) => text.clone(),
         // On the command line `stack=2005` needs no quotes.
@@ -309,7 +309,7 @@ pub(crate) fn located_text(node: &Node, findings: &mut Findings) -> Option<Locat
 }
 
 /// A name: not empty, printable, at most 64 characters, no slash.
-pub(super) fn name(node: &Node, findings: &mut Findings) -> Option<Located<String>> {
+pub fn name(node: &Node, findings: &mut Findings) -> Option<Located<String>> {
     let name = located_text(node, findings)?;
     let text = &name.value;
     let printable = |c: char| !c.is_control() && c != '/';
@@ -443,7 +443,7 @@ pub(super) fn positive_duration(node: &Node, findings: &mut Findings) -> Option<
 }
 
 /// A bandwidth above 0.
-pub(super) fn bandwidth(node: &Node, findings: &mut Findings) -> Option<Bandwidth> {
+pub fn bandwidth(node: &Node, findings: &mut Findings) -> Option<Bandwidth> {
     let value = quantity(node, findings, "50Mbit/s", units_text::bandwidth)?;
     let message = "nothing passes at a bandwidth of 0";
     let help = "write a bandwidth above 0, such as \"50Mbit/s\"";

@@ -16,7 +16,7 @@ mod control;
 mod parameters;
 
 pub use application::Application;
-pub use control::{Control, Switch};
+pub use control::{Control, Switch, congestion_control};
 
 /// Traffic from one host to another, over TCP unless the application says otherwise.
 #[derive(Clone, Debug, JsonSchema)]

@@ -80,6 +80,17 @@ pub(super) fn read(fields: &mut Fields<'_, '_>, name: Option<&Located<String>>) 
         .unwrap_or_else(|| Control::Kernel(String::new()))
 }
 
+/// Reads the fields `congestion_control` and `parameters` of any table; none if the first is missing, or either is wrong.
+pub fn congestion_control(fields: &mut Fields<'_, '_>) -> Option<Control> {
+    let name = fields.optional("congestion_control", decode::located_text);
+    let parameters = fields.node("parameters");
+    if let (None, Some(node)) = (&name, parameters) {
+        let help = "add congestion_control = \"fairwind\"";
+        fields.refuse(node.span, "`parameters` without `congestion_control`", help);
+    }
+    control(&name?, parameters, fields.findings)
+}
+
 /// Looks up a congestion control by name, with the parameters in `node` or else its defaults.
 fn control(
     name: &Located<String>,

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Gives the connections of a host what its policy says: new ones before their first data, those that are there when asked,
+ * one network namespace at a time.
+ */
+#include "give.h"
+
+char host_license[] SEC("license") = "Dual BSD/GPL";
+
+/* Network namespaces with connections, by inode. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1 << 12);
+	__type(key, u32);
+	__type(value, u8);
+} namespaces SEC(".maps");
+
+/* Ports at which somebody listens: the kernel lists these sockets first. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1 << 16);
+	__type(key, u32);
+	__type(value, u64);
+} listening SEC(".maps");
+
+static __always_inline bool has_chosen(void *sk)
+{
+	return bpf_sk_storage_get(&chosen, sk, 0, 0);
+}
+
+/* The current process is the socket's owner. */
+static __always_inline struct owner *own(struct tcp_sock *tp, struct task_struct *task)
+{
+	struct owner *owner = bpf_sk_storage_get(&owners, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (!owner)
+		return 0;
+	bpf_probe_read_kernel(owner->program, sizeof(owner->program), task->group_leader->comm);
+	owner->pid = task->tgid;
+	owner->is_known = 1;
+	return owner;
+}
+
+static __always_inline void note_namespace(struct sock *sk)
+{
+	u32 inode = netns(sk);
+	u8 yes = 1;
+
+	if (!bpf_map_lookup_elem(&namespaces, &inode))
+		bpf_map_update_elem(&namespaces, &inode, &yes, BPF_ANY);
+}
+
+static __always_inline void begin(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
+				  struct owner *owner, bool again)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct given *g;
+	int rule;
+
+	if (!owner->since_ns)
+		owner->since_ns = now;
+	rule = first_rule(tp, owner, now);
+	g = bpf_sk_storage_get(&given, tp, 0, rule < 0 ? 0 : BPF_SK_STORAGE_GET_F_CREATE);
+	if (g)
+		give(ctx, tp, rule, g, !has_chosen(tp), again);
+}
+
+/* A route may have replaced the control with the SYN. */
+static __always_inline bool has_lost_control(struct bpf_sock_ops *ctx, struct tcp_sock *tp)
+{
+	struct given *g = bpf_sk_storage_get(&given, tp, 0, 0);
+	char name[16] = {}, wanted[16];
+
+	if (!g || !(g->what & GAVE_CONTROL))
+		return false;
+	copy(wanted, g->control);
+	return !bpf_getsockopt(ctx, SOL_TCP, TCP_CONGESTION, name, sizeof(name)) &&
+	       !is_same(name, wanted);
+}
+
+SEC("sockops") int connection(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock *socket = ctx->sk;
+	struct owner *owner;
+	struct tcp_sock *tp;
+
+	if (!socket)
+		return 1;
+	tp = bpf_skc_to_tcp_sock(socket);
+	if (!tp)
+		return 1;
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		note_namespace((struct sock *)tp);
+		owner = own(tp, bpf_get_current_task_btf());
+		if (owner)
+			begin(ctx, tp, owner, false);
+		break;
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		note_namespace((struct sock *)tp);
+		owner = own(tp, bpf_get_current_task_btf());
+		if (owner)
+			owner->is_incoming = 1;
+		break;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+		owner = bpf_sk_storage_get(&owners, tp, 0, 0);
+		if (owner && has_lost_control(ctx, tp))
+			begin(ctx, tp, owner, true);
+		break;
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		note_namespace((struct sock *)tp);
+		owner = bpf_sk_storage_get(&owners, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+		if (owner) {
+			owner->is_incoming = 1;
+			begin(ctx, tp, owner, false);
+		}
+		break;
+	}
+	return 1;
+}
+
+/* A program chooses a control: that is noted, or said to be done and left out. */
+SEC("cgroup/setsockopt") int choose(struct bpf_sockopt *ctx)
+{
+	struct given *g;
+	u8 yes = 1;
+
+	if (ctx->level == SOL_TCP && ctx->optname == TCP_CONGESTION) {
+		if (!ctx->sk)
+			return 1;
+		g = bpf_sk_storage_get(&given, ctx->sk, 0, 0);
+		if (g && g->what & GAVE_CONTROL && g->generation == policy.generation) {
+			for (u32 i = 0; i < RULES_MAX; i++) {
+				if (policy.names[i] != g->rule || !policy.actions[i].is_forced)
+					continue;
+				ctx->optlen = -1;
+				COUNT(i, ignored);
+				return 1;
+			}
+			g->what = (g->what & ~GAVE_CONTROL) | KEPT_OWN;
+		}
+		bpf_sk_storage_get(&chosen, ctx->sk, &yes, BPF_SK_STORAGE_GET_F_CREATE);
+	} else if (ctx->optlen > PAGE) {
+		/* The program has only the first page of it: the kernel is to take the caller's. */
+		ctx->optlen = 0;
+	}
+	return 1;
+}
+
+static __always_inline bool is_connection(u8 state)
+{
+	return state != BPF_TCP_LISTEN && state != BPF_TCP_CLOSE && state != BPF_TCP_SYN_SENT &&
+	       state != BPF_TCP_TIME_WAIT && state != BPF_TCP_NEW_SYN_RECV;
+}
+
+/* A connection of which nothing is known began before the agent: who has opened it follows from who listens. */
+static __always_inline struct owner *known(struct tcp_sock *tp, u64 now)
+{
+	struct owner *owner = bpf_sk_storage_get(&owners, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	u32 port = ((struct sock *)tp)->__sk_common.skc_num;
+
+	if (owner && !owner->since_ns) {
+		owner->since_ns = now;
+		owner->is_incoming = !!bpf_map_lookup_elem(&listening, &port);
+	}
+	return owner;
+}
+
+/* All connections of the reader's network namespace. */
+SEC("iter/tcp") int pass(struct bpf_iter__tcp *ctx)
+{
+	struct sock *sk = (struct sock *)ctx->sk_common;
+	u64 now = bpf_ktime_get_ns();
+	struct owner *owner;
+	struct tcp_sock *tp;
+	struct given *g;
+	int rule;
+
+	if (!sk)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp || !is_of_host((struct sock *)tp))
+		return 0;
+	if (((struct sock *)tp)->__sk_common.skc_state == BPF_TCP_LISTEN) {
+		u32 port = ((struct sock *)tp)->__sk_common.skc_num;
+
+		bpf_map_update_elem(&listening, &port, &now, BPF_ANY);
+		return 0;
+	}
+	if (!is_connection(((struct sock *)tp)->__sk_common.skc_state))
+		return 0;
+	owner = known(tp, now);
+	if (!owner)
+		return 0;
+	rule = first_rule(tp, owner, now);
+	g = bpf_sk_storage_get(&given, tp, 0, rule < 0 ? 0 : BPF_SK_STORAGE_GET_F_CREATE);
+	if (g)
+		give(tp, tp, rule, g, !has_chosen(tp), false);
+	return 0;
+}
+
+/* A connection for the reader. src/host/connection.rs repeats the layout. */
+struct row {
+	struct given given;
+	struct owner owner;
+	u64 cgroup;
+	u64 bytes_sent;
+	u64 bytes_received;
+	u64 rate; /* bytes a second, by which it is paced */
+	u64 max_rate;
+	u32 local[4];
+	u32 remote[4];
+	u32 namespace;
+	u32 user;
+	u32 rtt_us;
+	u32 window; /* packets */
+	u16 local_port;
+	u16 remote_port;
+	u8 state;
+	u8 has_given;
+	u8 unused[2];
+	char control[16];
+	char ulp[16];
+};
+
+SEC("iter/tcp") int list(struct bpf_iter__tcp *ctx)
+{
+	struct sock *sk = (struct sock *)ctx->sk_common;
+	const struct tcp_congestion_ops *ops;
+	const struct tcp_ulp_ops *ulp;
+	struct row row = {};
+	struct owner *owner;
+	struct tcp_sock *tp;
+	struct given *g;
+
+	if (!sk)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	sk = (struct sock *)tp;
+	if (!is_connection(sk->__sk_common.skc_state) || !is_of_host(sk))
+		return 0;
+	g = bpf_sk_storage_get(&given, tp, 0, 0);
+	if (g) {
+		row.given = *g;
+		row.has_given = 1;
+	}
+	owner = bpf_sk_storage_get(&owners, tp, 0, 0);
+	if (owner)
+		row.owner = *owner;
+	row.cgroup = sk->sk_cgrp_data.cgroup->kn->id;
+	row.bytes_sent = tp->bytes_acked;
+	row.bytes_received = tp->bytes_received;
+	row.rate = sk->sk_pacing_rate;
+	row.max_rate = sk->sk_max_pacing_rate;
+	addresses(sk, row.local, row.remote);
+	row.namespace = netns(sk);
+	row.user = sk->sk_uid.val;
+	row.rtt_us = tp->srtt_us >> 3;
+	row.window = tp->snd_cwnd;
+	row.local_port = sk->__sk_common.skc_num;
+	row.remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
+	row.state = sk->__sk_common.skc_state;
+	ops = inet_csk(sk)->icsk_ca_ops;
+	if (ops)
+		bpf_probe_read_kernel(row.control, sizeof(row.control), ops->name);
+	ulp = inet_csk(sk)->icsk_ulp_ops;
+	if (ulp)
+		bpf_probe_read_kernel(row.ulp, sizeof(row.ulp), ulp->name);
+	bpf_seq_write(ctx->meta->seq, &row, sizeof(row));
+	return 0;
+}
+
+/* Every open file of every process, once, to find who has the sockets that were there before. */
+SEC("iter/task_file") int adopt(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	struct owner *owner;
+	struct socket *socket;
+	struct tcp_sock *tp;
+	struct sock *sk;
+
+	if (!task || !file || task->pid != task->tgid)
+		return 0;
+	socket = bpf_sock_from_file(file);
+	if (!socket)
+		return 0;
+	sk = socket->sk;
+	if (!sk)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	note_namespace((struct sock *)tp);
+	owner = bpf_sk_storage_get(&owners, tp, 0, 0);
+	if (!owner || !owner->is_known)
+		own(tp, task);
+	return 0;
+}

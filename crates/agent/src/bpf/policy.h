@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which rule of the policy a connection meets. src/policy/tables.rs explains the tables, src/host/load.rs fills them.
+ */
+#ifndef FAIRWIND_AGENT_POLICY_H
+#define FAIRWIND_AGENT_POLICY_H
+
+#include <fairwind/kernel.h>
+
+enum { RULES_MAX = 64, GROUP_LEVELS = 16 };
+enum kind { PROGRAM, USER, GROUP, LOCAL, REMOTE, LOCAL_PORT, REMOTE_PORT, KINDS };
+
+/* What a rule gives. */
+struct action {
+	char control[16]; /* empty: as it is */
+	u32 max_rate; /* bytes a second; 0: no limit */
+	u32 send_buffer; /* bytes; 0: as it is */
+	u32 receive_buffer; /* as above */
+	u8 traffic_class; /* 0: as it is */
+	u8 is_forced; /* whatever the program has chosen */
+	u8 unused[2];
+};
+
+/* src/host/load.rs repeats the layout. */
+struct policy {
+	u64 any[KINDS]; /* rules without a condition of the kind */
+	u64 incoming; /* rules for connections that the peer has opened */
+	u64 outgoing; /* and for those that this host has */
+	u64 later; /* rules with the two following conditions */
+	u64 least_bytes[RULES_MAX];
+	u64 least_age_ns[RULES_MAX];
+	u64 names[RULES_MAX]; /* what rules are known by over several policies */
+	struct action actions[RULES_MAX];
+	u64 host; /* the control group of whose connections the agent takes care */
+	u32 generation; /* number of the policy */
+	u8 has_groups;
+	u8 is_dry; /* only tells */
+	u8 unused[2];
+};
+const volatile struct policy policy SEC(".rodata.policy");
+
+#define TABLE(name, kind, flags, key_type)     \
+	struct {                               \
+		__uint(type, kind);            \
+		__uint(map_flags, flags);      \
+		__uint(max_entries, 1);        \
+		__type(key, key_type);         \
+		__type(value, u64);            \
+	} name SEC(".maps")
+struct program {
+	char name[16];
+};
+struct network {
+	u32 length;
+	u32 address[4];
+};
+TABLE(programs, BPF_MAP_TYPE_HASH, 0, struct program);
+TABLE(users, BPF_MAP_TYPE_HASH, 0, u32);
+TABLE(units, BPF_MAP_TYPE_HASH, 0, u64);
+TABLE(groups, BPF_MAP_TYPE_HASH, 0, u64);
+TABLE(local_networks, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, struct network);
+TABLE(remote_networks, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, struct network);
+TABLE(local_ports, BPF_MAP_TYPE_HASH, 0, u32);
+TABLE(remote_ports, BPF_MAP_TYPE_HASH, 0, u32);
+
+/* Who opened a connection or listens for it; accepted sockets inherit it. */
+struct owner {
+	char program[16];
+	u64 since_ns; /* CLOCK_MONOTONIC, when the connection was first seen */
+	u32 pid;
+	u8 is_incoming;
+	u8 is_known; /* the program is */
+	u8 unused[2];
+};
+
+static __always_inline u64 rules(void *table, const void *key)
+{
+	u64 *found = bpf_map_lookup_elem(table, key);
+
+	return found ? *found : 0;
+}
+
+/* As in src/policy/tables.rs. */
+static __always_inline u64 mix(u64 hash, u64 word)
+{
+	u64 product = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+
+	return product ^ (product >> 32);
+}
+
+/* Eight bytes after the other of the first 127. */
+static __always_inline u64 group_hash(struct kernfs_node *node)
+{
+	u64 name[16] = {}, hash = 0;
+
+	bpf_probe_read_kernel_str(name, sizeof(name), node->name);
+	for (int i = 0; i < 16; i++)
+		hash = mix(hash, name[i]);
+	return hash;
+}
+
+/*
+ * Rules for the connection's control group and those above it: by their names, and by their paths, which are put together
+ * from the root down.
+ */
+static __noinline u64 group_rules(struct tcp_sock *tp)
+{
+	struct cgroup *cgroup = ((struct sock *)tp)->sk_cgrp_data.cgroup;
+	u64 hashes[GROUP_LEVELS] = {}, path = 0, found = 0;
+	int levels = 0;
+
+	for (int i = 0; i < GROUP_LEVELS && cgroup; i++) {
+		struct cgroup_subsys_state *parent = cgroup->self.parent;
+
+		if (!parent)
+			break;
+		hashes[i] = group_hash(cgroup->kn);
+		found |= rules(&units, &hashes[i]);
+		levels = i + 1;
+		cgroup = parent->cgroup;
+	}
+#pragma unroll
+	for (int i = GROUP_LEVELS - 1; i >= 0; i--) {
+		if (i >= levels)
+			continue;
+		path = mix(path, hashes[i]);
+		found |= rules(&groups, &path);
+	}
+	return found;
+}
+
+/* Whether the connection is in the control group of whose connections the agent takes care, or below it. */
+static __always_inline bool is_of_host(struct sock *sk)
+{
+	struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
+
+	for (int i = 0; i < 2 * GROUP_LEVELS && cgroup; i++) {
+		struct cgroup_subsys_state *parent;
+
+		if (cgroup->kn->id == policy.host)
+			return true;
+		parent = cgroup->self.parent;
+		cgroup = parent ? parent->cgroup : 0;
+	}
+	return false;
+}
+
+/* The number of the first rule that the connection meets now; negative if none. */
+static __always_inline int first_rule(struct tcp_sock *tp, const struct owner *owner, u64 now_ns)
+{
+	struct sock *sk = (struct sock *)tp;
+	struct network local = { .length = 128 }, remote = { .length = 128 };
+	u32 local_port = sk->__sk_common.skc_num;
+	u32 remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
+	u32 user = sk->sk_uid.val;
+	u64 met = owner->is_incoming ? policy.incoming : policy.outgoing;
+	u64 moved, age;
+
+	addresses(sk, local.address, remote.address);
+	met &= policy.any[USER] | rules(&users, &user);
+	met &= policy.any[LOCAL] | rules(&local_networks, &local);
+	met &= policy.any[REMOTE] | rules(&remote_networks, &remote);
+	met &= policy.any[LOCAL_PORT] | rules(&local_ports, &local_port);
+	met &= policy.any[REMOTE_PORT] | rules(&remote_ports, &remote_port);
+	met &= policy.any[PROGRAM] | (owner->is_known ? rules(&programs, owner->program) : 0);
+	if (policy.has_groups && met & ~policy.any[GROUP])
+		met &= policy.any[GROUP] | group_rules(tp);
+	if (met & policy.later) {
+		moved = tp->bytes_acked + tp->bytes_received;
+		age = now_ns - owner->since_ns;
+		for (int i = 0; i < RULES_MAX; i++) {
+			if (moved < policy.least_bytes[i] || age < policy.least_age_ns[i])
+				met &= ~(1ull << i);
+		}
+	}
+	for (int i = 0; i < RULES_MAX; i++) {
+		if (met >> i & 1)
+			return i;
+	}
+	return -1;
+}
+
+#endif

@@ -1,0 +1,406 @@
+//! The agent: takes care of a host's connections by a policy file until it is stopped.
+
+mod lock;
+mod server;
+mod status;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use fairwind_cc::kernel::{Choice, LoadError, Provided, available, provide};
+use fairwind_scenario::Diagnostic;
+
+use crate::host::{self, Counts, Host, HostError, Orders, Pins};
+use crate::policy::{self, Policy};
+
+pub use lock::LockError;
+pub use server::{Access, Handle, Request, ServeError, serve};
+pub use status::{LiveConnection, RuleStatus, Status};
+
+/// Time between passes over the connections, while a rule asks for bytes or age.
+const PASSES: Duration = Duration::from_secs(1);
+/// Time between looks whether the kernel still has the congestion controls.
+const LOOKS: Duration = Duration::from_secs(5);
+/// Time between the writings of the file with metrics.
+const METRICS: Duration = Duration::from_secs(15);
+
+/// What an agent does.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The policy file.
+    pub policy: PathBuf,
+    /// The control group of whose connections it takes care; by default all of the host.
+    pub group: Option<PathBuf>,
+    /// Whether it changes nothing and only tells.
+    pub is_dry: bool,
+    /// File in which metrics are kept, in the text format of Prometheus.
+    pub metrics: Option<PathBuf>,
+}
+
+/// Why there is no agent, or no other policy.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The policy has a mistake.
+    #[error("{0}")]
+    Policy(#[from] Diagnostic),
+    /// A file cannot be read, or is no control group.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// A congestion control is not to be had.
+    #[error("rule \"{rule}\": congestion control: {source}")]
+    Control {
+        /// The rule that asks for it.
+        rule: String,
+        /// Why.
+        source: LoadError,
+    },
+    /// No control groups of version 2 are mounted.
+    #[error("no control groups of version 2 are mounted: mount -t cgroup2 none /sys/fs/cgroup")]
+    NoGroups,
+    /// Another agent is there.
+    #[error("{0}")]
+    Lock(#[from] LockError),
+    /// The kernel refuses.
+    #[error("{0}")]
+    Host(#[from] HostError),
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> AgentError {
+    move |source| AgentError::File {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// The congestion control of a rule, kept in the kernel while it is here.
+#[derive(Debug)]
+struct Control {
+    choice: Choice,
+    provided: Provided,
+}
+
+/// An agent.
+#[derive(Debug)]
+pub struct Agent {
+    options: Options,
+    policy: Policy,
+    /// By their rules' choices.
+    controls: Vec<Control>,
+    group: u64,
+    pins: Pins,
+    host: Host,
+    /// Whether everything has been given back, until the policy is read again.
+    is_undone: bool,
+    /// By rule, what became of connections under earlier policies.
+    earlier: BTreeMap<String, Counts>,
+    reloads: u64,
+    began: Instant,
+    _lock: lock::Lock,
+}
+
+impl Agent {
+    /// Begins to take care of the connections: of new ones and of those that are there.
+    ///
+    /// # Errors
+    ///
+    /// If the policy has a mistake, another agent is there, or a right or something of the kernel is missing. Nothing has
+    /// been changed then.
+    pub fn start(options: Options) -> Result<Agent, AgentError> {
+        let policy = load(&options.policy)?;
+        let controls = provided(&policy, Vec::new()).map_err(|(error, _)| error)?;
+        let root = || fairwind_kernel::mounted("cgroup2").ok_or(AgentError::NoGroups);
+        let path = options.group.clone().map_or_else(root, Ok)?;
+        let opened = File::open(&path).map_err(at(&path))?;
+        let group = opened.metadata().map_err(at(&path))?.ino();
+        let lock = lock::Lock::of_group(group)?;
+        let pins = Pins::of_group(group);
+        let names = names(&policy, &controls);
+        let orders = Orders {
+            policy: &policy,
+            controls: &names,
+            group,
+            is_dry: options.is_dry,
+        };
+        let host = Host::attach(&opened, &orders, &pins)?;
+        host.pass()?;
+        Ok(Agent {
+            options,
+            policy,
+            controls,
+            group,
+            pins,
+            host,
+            is_undone: false,
+            earlier: BTreeMap::new(),
+            reloads: 0,
+            began: Instant::now(),
+            _lock: lock,
+        })
+    }
+
+    /// Takes care until told to stop. Connections keep what they have been given, and what they had before is kept in the
+    /// kernel: for [`undo`], and for the next agent.
+    ///
+    /// # Errors
+    ///
+    /// If connections can no longer be listed.
+    pub fn run(&mut self, requests: &Receiver<Request>) -> Result<(), AgentError> {
+        let mut due = [PASSES, LOOKS, METRICS].map(|interval| Instant::now() + interval);
+        self.write_metrics();
+        loop {
+            let next = due.iter().min().expect("there are some");
+            let wait = next.saturating_duration_since(Instant::now());
+            match requests.recv_timeout(wait) {
+                Ok(Request::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(request) => self.answer(request),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let now = Instant::now();
+            if now >= due[0] {
+                due[0] = now + PASSES;
+                let is_needed = self.policy.rules.iter();
+                let mut is_needed = is_needed.map(|rule| &rule.conditions);
+                if is_needed.any(policy::Conditions::is_met_later) {
+                    self.host.pass()?;
+                }
+            }
+            if now >= due[1] {
+                due[1] = now + LOOKS;
+                self.look_after_controls();
+            }
+            if now >= due[2] {
+                due[2] = now + METRICS;
+                self.write_metrics();
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, request: Request) {
+        match request {
+            Request::Stop => {}
+            Request::Reload(reply) => {
+                let outcome = self.reload().map_err(|error| error.to_string());
+                match &outcome {
+                    Ok(()) => tracing::info!("{}: read anew", self.options.policy.display()),
+                    Err(error) => tracing::error!("{error}\nthe policy stays as it was"),
+                }
+                reply.send(outcome.map(|()| self.status()));
+            }
+            Request::Undo(reply) => {
+                let outcome = self.undo().map_err(|error| error.to_string());
+                tracing::info!("everything has been given back, until the policy is read anew");
+                reply.send(outcome.map(|()| self.status()));
+            }
+            Request::Status { live, reply } => {
+                let status = self.status();
+                let outcome = match live {
+                    true => self.live(status).map_err(|error| error.to_string()),
+                    false => Ok(status),
+                };
+                reply.send(outcome);
+            }
+            Request::Metrics(reply) => reply.send(Ok(self.status().metrics())),
+        }
+    }
+
+    /// Reads the policy anew. A mistake changes nothing. There is no moment without a policy.
+    ///
+    /// # Errors
+    ///
+    /// If the policy has a mistake, or the kernel refuses it.
+    pub fn reload(&mut self) -> Result<(), AgentError> {
+        let policy = load(&self.options.policy)?;
+        self.change(policy)?;
+        self.is_undone = false;
+        self.reloads += 1;
+        Ok(())
+    }
+
+    /// Gives all connections back what they had before, and leaves them alone until the policy is read anew.
+    ///
+    /// # Errors
+    ///
+    /// If connections cannot be listed.
+    pub fn undo(&mut self) -> Result<(), AgentError> {
+        self.change(Policy::default())?;
+        self.is_undone = true;
+        Ok(())
+    }
+
+    fn change(&mut self, policy: Policy) -> Result<(), AgentError> {
+        let counts = self.host.counts(self.policy.rules.len());
+        let held = std::mem::take(&mut self.controls);
+        let (controls, outcome) = match provided(&policy, held) {
+            Ok(controls) => (controls, Ok(())),
+            Err((error, held)) => (held, Err(error)),
+        };
+        self.controls = controls;
+        outcome?;
+        let names = names(&policy, &self.controls);
+        self.host.replace(&Orders {
+            policy: &policy,
+            controls: &names,
+            group: self.group,
+            is_dry: self.options.is_dry,
+        })?;
+        for (rule, counts) in self.policy.rules.iter().zip(counts) {
+            self.earlier.entry(rule.name.clone()).or_default().add(&counts);
+        }
+        self.policy = policy;
+        self.host.pass()?;
+        // Connections have left them by now.
+        let policy = &self.policy;
+        self.controls.retain(|control| is_asked_for(policy, &control.choice));
+        Ok(())
+    }
+
+    /// Loads congestion controls anew that somebody has unloaded.
+    fn look_after_controls(&mut self) {
+        let Ok(kernel) = available() else { return };
+        let is_gone = |control: &Control| !kernel.iter().any(|name| name == control.provided.name());
+        if !self.controls.iter().any(is_gone) {
+            return;
+        }
+        self.controls.retain(|control| !is_gone(control));
+        match self.change(self.policy.clone()) {
+            Ok(()) => tracing::warn!("a congestion control had been unloaded; it is there again"),
+            Err(error) => tracing::error!("a congestion control has been unloaded: {error}"),
+        }
+    }
+
+    fn status(&self) -> Status {
+        let counts = self.host.counts(self.policy.rules.len());
+        let names = names(&self.policy, &self.controls);
+        let rules = self.policy.rules.iter().zip(counts).zip(names);
+        let rules = rules.map(|((rule, mut counts), congestion_control)| {
+            if let Some(earlier) = self.earlier.get(&rule.name) {
+                counts.add(earlier);
+            }
+            RuleStatus {
+                name: rule.name.clone(),
+                congestion_control,
+                limit_mbps: rule.action.max_rate.map(|rate| f64::from(rate) * 8e-6),
+                lower_effort: rule.action.is_lower_effort,
+                counts,
+            }
+        });
+        Status {
+            policy: self.options.policy.clone(),
+            dry_run: self.options.is_dry,
+            undone: self.is_undone,
+            seconds: self.began.elapsed().as_secs_f64(),
+            reloads: self.reloads,
+            survives: self.pins.can_be(),
+            rules: rules.collect(),
+            connections: None,
+        }
+    }
+
+    fn live(&self, mut status: Status) -> Result<Status, HostError> {
+        let connections = self.host.connections()?;
+        let name = |hash: u64| {
+            let mut rules = self.policy.rules.iter();
+            rules.find(|rule| policy::name_hash(&rule.name) == hash)
+        };
+        let live = connections.into_iter().map(|connection| LiveConnection {
+            rule: connection
+                .rule
+                .and_then(name)
+                .map(|rule| rule.name.clone()),
+            connection,
+        });
+        status.connections = Some(live.collect());
+        Ok(status)
+    }
+
+    fn write_metrics(&self) {
+        let Some(file) = &self.options.metrics else {
+            return;
+        };
+        let mut beside = file.clone().into_os_string();
+        beside.push(".new");
+        let text = self.status().metrics();
+        let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
+        if let Err(error) = written {
+            tracing::warn!("{}: {error}", file.display());
+        }
+    }
+}
+
+/// Gives everything back that an agent which has ended has left; see [`host::undo`].
+///
+/// # Errors
+///
+/// If an agent is there, which is to be asked itself; or the kernel refuses.
+pub fn undo(group: Option<&Path>) -> Result<bool, AgentError> {
+    let root = || fairwind_kernel::mounted("cgroup2").ok_or(AgentError::NoGroups);
+    let path = group.map_or_else(root, |group| Ok(group.to_owned()))?;
+    let group = fs::metadata(&path).map_err(at(&path))?.ino();
+    let _lock = lock::Lock::of_group(group)?;
+    Ok(host::undo(group, &Pins::of_group(group))?)
+}
+
+/// Reads a policy file.
+///
+/// # Errors
+///
+/// If it cannot be read or has a mistake.
+pub fn load(file: &Path) -> Result<Policy, AgentError> {
+    let text = fs::read_to_string(file).map_err(at(file))?;
+    Ok(policy::read(&file.display().to_string(), &text)?)
+}
+
+/// The congestion controls of a policy, those that are held among them; beside others that are held. With an error come
+/// those that were held.
+fn provided(
+    policy: &Policy,
+    mut held: Vec<Control>,
+) -> Result<Vec<Control>, (AgentError, Vec<Control>)> {
+    for rule in &policy.rules {
+        let Some(choice) = &rule.action.control else {
+            continue;
+        };
+        if held.iter().any(|control| control.choice == *choice) {
+            continue;
+        }
+        match provide(choice) {
+            Ok(provided) => held.push(Control {
+                choice: choice.clone(),
+                provided,
+            }),
+            Err(source) => {
+                let rule = rule.name.clone();
+                return Err((AgentError::Control { rule, source }, held));
+            }
+        }
+    }
+    Ok(held)
+}
+
+fn is_asked_for(policy: &Policy, choice: &Choice) -> bool {
+    let mut rules = policy.rules.iter();
+    rules.any(|rule| rule.action.control.as_ref() == Some(choice))
+}
+
+/// The kernel's names of the rules' congestion controls.
+fn names(policy: &Policy, controls: &[Control]) -> Vec<Option<String>> {
+    let name = |choice: &Choice| {
+        let control = controls.iter().find(|control| control.choice == *choice);
+        control.map(|control| control.provided.name().to_owned())
+    };
+    let rules = policy.rules.iter();
+    rules
+        .map(|rule| rule.action.control.as_ref().and_then(name))
+        .collect()
+}

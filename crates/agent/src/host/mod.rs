@@ -1,0 +1,232 @@
+//! The connections of a host: given by eBPF what the policy says, listed, and given back what they had.
+
+mod connection;
+mod load;
+mod pins;
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use fairwind_bpf::messages;
+use fairwind_kernel::NetworkNamespaces;
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object};
+
+use crate::policy::Policy;
+
+pub use connection::{Before, Connection, Why};
+pub use load::Counts;
+pub use pins::Pins;
+
+/// Why the connections cannot be taken care of.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The kernel refuses the programs.
+    #[error("the kernel refuses to take care of a host's connections: {reason}\n{log}")]
+    Refused {
+        /// The kernel's error.
+        reason: String,
+        /// What its verifier said.
+        log: String,
+    },
+    /// A list of connections could not be read.
+    #[error("connections cannot be listed: {0}")]
+    List(#[source] io::Error),
+    /// A network namespace could not be visited.
+    #[error("network namespaces cannot be visited: {0}")]
+    Namespace(#[source] io::Error),
+}
+
+fn refused(error: &libbpf_rs::Error) -> HostError {
+    HostError::Refused {
+        reason: error.to_string(),
+        log: messages::take(),
+    }
+}
+
+/// A policy with what the kernel needs to know beside it.
+#[derive(Clone, Debug)]
+pub struct Orders<'a> {
+    /// The rules.
+    pub policy: &'a Policy,
+    /// The kernel's names of their congestion controls, by rule; none where a rule has none.
+    pub controls: &'a [Option<String>],
+    /// The inode of the control group of whose connections the agent takes care.
+    pub group: u64,
+    /// Whether it only tells what it would do.
+    pub is_dry: bool,
+}
+
+/// The programs, which act on new connections until this is dropped. What connections have been given, they keep.
+#[derive(Debug)]
+pub struct Host {
+    /// Number of the policy.
+    generation: u32,
+    object: Object,
+    connection: Link,
+    choose: Link,
+    namespaces: NetworkNamespaces,
+}
+
+impl Host {
+    /// Attaches the programs to a control group: from now on connections in it and below get what the orders say. What an
+    /// earlier agent has left by the pins is taken over, and this leaves it likewise.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses the programs.
+    pub fn attach(group: impl AsFd, orders: &Orders<'_>, pins: &Pins) -> Result<Host, HostError> {
+        messages::collect();
+        let generation = load::first_generation();
+        let loaded = || {
+            let mut object = load::load(orders, generation, &load::Kept::Pinned(pins))?;
+            pins.keep(&mut object)?;
+            let group = group.as_fd().as_raw_fd();
+            let choose = load::program(&object, "choose").attach_cgroup(group)?;
+            let connection = load::program(&object, "connection").attach_cgroup(group)?;
+            Ok((object, connection, choose))
+        };
+        let (object, connection, choose) =
+            loaded().map_err(|error: libbpf_rs::Error| refused(&error))?;
+        let host = Host {
+            generation,
+            object,
+            connection,
+            choose,
+            namespaces: NetworkNamespaces::of_host(),
+        };
+        host.run("adopt")?;
+        Ok(host)
+    }
+
+    /// Replaces the orders: there is no moment without any. Connections that are there follow with the next
+    /// [`pass`](Host::pass).
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses the programs; then the orders stay as they were.
+    pub fn replace(&mut self, orders: &Orders<'_>) -> Result<(), HostError> {
+        let generation = self.generation.wrapping_add(1);
+        let kept = load::Kept::Loaded(&self.object);
+        let object = load::load(orders, generation, &kept).map_err(|error| refused(&error))?;
+        let choose = load::program(&object, "choose");
+        let before = load::program(&self.object, "choose");
+        self.choose
+            .update_prog(&choose)
+            .map_err(|error| refused(&error))?;
+        if let Err(error) = self
+            .connection
+            .update_prog(&load::program(&object, "connection"))
+        {
+            let _ = self.choose.update_prog(&before);
+            return Err(refused(&error));
+        }
+        drop((choose, before));
+        self.object = object;
+        self.generation = generation;
+        Ok(())
+    }
+
+    /// Gives the connections that are there what the orders say, and gives back what no longer holds.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be listed.
+    pub fn pass(&self) -> Result<(), HostError> {
+        self.everywhere("pass", |_| {})
+    }
+
+    /// The connections that are there.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be listed.
+    pub fn connections(&self) -> Result<Vec<Connection>, HostError> {
+        let mut connections = Vec::new();
+        let now = Duration::from_nanos(fairwind_kernel::monotonic_ns());
+        let generation = self.generation;
+        self.everywhere("list", |bytes| {
+            connections.extend(Connection::parse(bytes, now, generation));
+        })?;
+        Ok(connections)
+    }
+
+    /// What became of the connections since the orders were given, by rule.
+    pub fn counts(&self, rules: usize) -> Vec<Counts> {
+        let counts = load::map(&self.object, "counts");
+        let rules = 0..rules as u32;
+        rules
+            .map(|rule| {
+                let found = counts.lookup(&rule.to_ne_bytes(), MapFlags::ANY);
+                Counts::parse(&found.ok().flatten().unwrap_or_default())
+            })
+            .collect()
+    }
+
+    /// Runs an iterator over the connections of each network namespace.
+    fn everywhere(&self, name: &str, mut each: impl FnMut(&[u8])) -> Result<(), HostError> {
+        for key in load::map(&self.object, "namespaces").keys() {
+            let inode = key.try_into().map_or(0, u32::from_ne_bytes);
+            self.namespaces.note(inode);
+        }
+        let link = load::program(&self.object, name).attach();
+        let link = link.map_err(|error| refused(&error))?;
+        let call = || read(&link, &mut each);
+        self.namespaces.each(call, HostError::Namespace)
+    }
+
+    fn run(&self, name: &str) -> Result<(), HostError> {
+        let link = load::program(&self.object, name).attach();
+        read(&link.map_err(|error| refused(&error))?, |_| {})
+    }
+}
+
+/// Gives everything back that an agent which has ended has left by the pins, and removes these. Returns whether there was
+/// any.
+///
+/// # Errors
+///
+/// If the kernel refuses the program, or connections cannot be listed.
+pub fn undo(group: u64, pins: &Pins) -> Result<bool, HostError> {
+    if !pins.are_there() {
+        return Ok(false);
+    }
+    messages::collect();
+    let orders = Orders {
+        policy: &Policy::default(),
+        controls: &[],
+        group,
+        is_dry: false,
+    };
+    let generation = load::first_generation();
+    let object = load::load(&orders, generation, &load::Kept::Pinned(pins));
+    let object = object.map_err(|error| refused(&error))?;
+    let link = load::program(&object, "pass").attach();
+    let link = link.map_err(|error| refused(&error))?;
+    NetworkNamespaces::of_host().each(|| read(&link, |_| {}), HostError::Namespace)?;
+    pins.remove();
+    Ok(true)
+}
+
+/// Reads what an iterator's program writes, a whole number of its rows at a time.
+fn read(link: &Link, mut each: impl FnMut(&[u8])) -> Result<(), HostError> {
+    let mut iterator = Iter::new(link).map_err(|error| refused(&error))?;
+    let mut buffer = vec![0; connection::ROW_BYTES * 64];
+    let mut filled = 0;
+    loop {
+        let more = match iterator.read(&mut buffer[filled..]) {
+            Ok(more) => more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(HostError::List(error)),
+        };
+        if more == 0 {
+            return Ok(());
+        }
+        filled += more;
+        let rows = buffer[..filled].chunks_exact(connection::ROW_BYTES);
+        let rest = rows.remainder().len();
+        rows.for_each(&mut each);
+        buffer.copy_within(filled - rest..filled, 0);
+        filled = rest;
+    }
+}

@@ -1,0 +1,332 @@
+//! The policy file: TOML.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use fairwind_cc::kernel::{Choice, is_nocc};
+use fairwind_scenario::Diagnostic;
+use fairwind_scenario::diagnostic::Span;
+use fairwind_scenario::file::decode::{self, Fields, Findings, each};
+use fairwind_scenario::file::flow::{Control, congestion_control};
+use fairwind_scenario::file::value::{Node, Table, Value};
+use fairwind_trace::filter::Network;
+use nix::unistd::User;
+
+use super::{Action, Conditions, Direction, Policy, RULES_MAX, Rule};
+
+/// Reads the text of a policy file that messages call `name`.
+///
+/// # Errors
+///
+/// With every mistake, each with its line and key and what would be right.
+pub fn read(name: &str, text: &str) -> Result<Policy, Diagnostic> {
+    decode::document(text, name, |table, findings| policy(&table, findings))
+}
+
+fn policy(table: &Table, findings: &mut Findings) -> Option<Policy> {
+    let mut fields = Fields::new("the policy", table, Span::default(), findings);
+    let allow_nocc = fields.or_default("allow_nocc", each("[\"10.0.0.0/8\"]", network));
+    let items = fields.items("rule").unwrap_or_default();
+    let mut policy = Policy::default();
+    for node in items {
+        let rule = rule(node, &allow_nocc, fields.findings);
+        let Some(rule) = fields.needed(rule) else {
+            continue;
+        };
+        if policy.rules.iter().any(|other| other.name == rule.name) {
+            let message = format!("rule \"{}\" is there twice", rule.name);
+            fields.refuse(node.span, message, "give each rule a name of its own");
+        }
+        policy.rules.push(rule);
+    }
+    if let Some(node) = items.get(RULES_MAX) {
+        let message = format!("{} rules", items.len());
+        fields.refuse(node.span, message, format!("write {RULES_MAX} at most"));
+    }
+    fields.finish(policy)
+}
+
+fn rule(node: &Node, allow_nocc: &[Network], findings: &mut Findings) -> Option<Rule> {
+    let mut fields = Fields::of("rule", node, findings, "[[rule]]")?;
+    let name = fields.required("name", "\"backups\"", |node, findings| {
+        decode::name(node, findings).map(|name| name.value)
+    });
+    let conditions: Conditions = fields.or_default("match", conditions);
+    let leaves_alone = fields.or_default("leave_alone", decode::boolean);
+    let nocc = fields.peek("congestion_control").map(|node| node.span);
+    let action = Action {
+        control: congestion_control(&mut fields).map(choice),
+        is_forced: fields.or_default("force", decode::boolean),
+        max_rate: fields.optional("limit", limit),
+        is_lower_effort: fields.or_default("lower_effort", decode::boolean),
+        send_buffer: fields.optional("send_buffer", buffer),
+        receive_buffer: fields.optional("receive_buffer", buffer),
+    };
+    let gives = action != Action::default();
+    if gives == leaves_alone && fields.is_complete() {
+        let (message, help) = match gives {
+            true => ("a rule that both leaves alone and gives", "leave one of them out"),
+            false => (
+                "a rule that gives nothing",
+                "add congestion_control = \"fairwind\", limit = \"20Mbit/s\" or another action; or leave_alone = true",
+            ),
+        };
+        fields.refuse(node.span, message, help);
+    }
+    if let (Some(Choice::Named(control)), Some(span)) = (&action.control, nocc)
+        && is_nocc(control)
+        && !is_own(&conditions.remote, allow_nocc)
+    {
+        let help = "write match.remote with networks that are your own, and the same in allow_nocc = [\"10.0.0.0/8\"]: \
+                    without congestion control a transfer takes what it can from everybody on its path";
+        fields.refuse(span, "nocc beyond the networks of `allow_nocc`", help);
+    }
+    fields.finish(Rule {
+        name,
+        conditions,
+        action,
+    })
+}
+
+/// Whether the conditions keep connections within these networks.
+fn is_own(remote: &[Network], allowed: &[Network]) -> bool {
+    let is_within = |network: &Network| allowed.iter().any(|around| around.covers(*network));
+    !remote.is_empty() && remote.iter().all(is_within)
+}
+
+/// The kernel's control of this name is preferred to that of `cc/` with default parameters.
+fn choice(control: Control) -> Choice {
+    match control {
+        Control::Kernel(name) => Choice::Named(name),
+        Control::Own(parameters) if parameters == parameters.control().default_parameters() => {
+            Choice::Named(parameters.control().name().to_owned())
+        }
+        Control::Own(parameters) => Choice::Own(parameters),
+    }
+}
+
+fn conditions(node: &Node, findings: &mut Findings) -> Option<Conditions> {
+    let mut fields = Fields::of("match", node, findings, "[rule.match]")?;
+    let networks = || each("[\"192.0.2.0/24\"]", network);
+    let ports = || each("[873, \"6000-6063\"]", ports);
+    let direction = decode::choice(&[("in", Direction::In), ("out", Direction::Out)]);
+    let conditions = Conditions {
+        programs: fields.or_default("programs", each("[\"rsync\"]", decode::text)),
+        users: fields.or_default("users", each("[\"backup\"]", user)),
+        units: fields.or_default("units", each("[\"backup.service\"]", unit)),
+        groups: fields.or_default("control_groups", each("[\"/system.slice\"]", group)),
+        local: fields.or_default("local", networks()),
+        remote: fields.or_default("remote", networks()),
+        local_ports: fields.or_default("local_ports", ports()),
+        remote_ports: fields.or_default("remote_ports", ports()),
+        direction: fields.optional("direction", direction),
+        least_bytes: fields.optional("bytes", decode::bytes).map_or(0, |bytes| bytes.0),
+        least_age: fields.or_default("age", age),
+    };
+    fields.finish(conditions)
+}
+
+fn network(node: &Node, findings: &mut Findings) -> Option<Network> {
+    let text = decode::text(node, findings)?;
+    match text.parse() {
+        Ok(network) => Some(network),
+        Err(_) => {
+            let message = format!("\"{text}\" is neither an address nor a network");
+            let help = "write \"10.0.0.1\", \"10.0.0.0/8\", \"2001:db8::1\" or \"2001:db8::/32\"";
+            findings.refuse(node.span, message, help)
+        }
+    }
+}
+
+fn ports(node: &Node, findings: &mut Findings) -> Option<RangeInclusive<u16>> {
+    if let Value::Integer(_) = node.value {
+        let port = decode::whole(1, u16::MAX)(node, findings)?;
+        return Some(port..=port);
+    }
+    let text = decode::text(node, findings)?;
+    let range = text.split_once('-').and_then(|(first, last)| {
+        let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+        (1 <= first && first <= last).then_some(first..=last)
+    });
+    range.or_else(|| {
+        let message = format!("\"{text}\" is no range of ports");
+        findings.refuse(node.span, message, "write 873 or \"6000-6063\"")
+    })
+}
+
+fn user(node: &Node, findings: &mut Findings) -> Option<u32> {
+    if let Value::Integer(_) = node.value {
+        return decode::whole(0, u32::MAX)(node, findings);
+    }
+    let name = decode::text(node, findings)?;
+    match User::from_name(&name).ok().flatten() {
+        Some(user) => Some(user.uid.as_raw()),
+        None => {
+            let message = format!("there is no user \"{name}\"");
+            findings.refuse(node.span, message, "write a user of this host, or a number")
+        }
+    }
+}
+
+fn unit(node: &Node, findings: &mut Findings) -> Option<String> {
+    let unit = decode::text(node, findings)?;
+    if unit.is_empty() || unit.contains('/') {
+        let help = "write \"backup.service\"; whole paths belong into control_groups";
+        return findings.refuse(node.span, format!("\"{unit}\" is no unit"), help);
+    }
+    Some(unit)
+}
+
+fn group(node: &Node, findings: &mut Findings) -> Option<String> {
+    let group = decode::text(node, findings)?;
+    if !group.starts_with('/') || group.contains("//") {
+        let message = format!("\"{group}\" is no path of a control group");
+        let help = "write \"/system.slice/backup.service\": from the root of the control groups, as in /proc/PID/cgroup";
+        return findings.refuse(node.span, message, help);
+    }
+    Some(group)
+}
+
+fn age(node: &Node, findings: &mut Findings) -> Option<Duration> {
+    let age = decode::duration(node, findings)?;
+    Some(Duration::from_nanos(age.as_nanos()))
+}
+
+/// As the kernel takes it, bytes a second in 32 bits.
+fn limit(node: &Node, findings: &mut Findings) -> Option<u32> {
+    let rate = decode::bandwidth(node, findings)?;
+    match u32::try_from(rate.as_bps() / 8) {
+        Ok(rate @ 1..) => Some(rate),
+        _ => {
+            let help = "write a rate from \"8bit/s\" to \"34Gbit/s\"";
+            findings.refuse(node.span, "the rate is out of range", help)
+        }
+    }
+}
+
+fn buffer(node: &Node, findings: &mut Findings) -> Option<u32> {
+    let bytes = decode::bytes(node, findings)?.0;
+    match u32::try_from(bytes) {
+        // The kernel doubles it, in 31 bits.
+        Ok(bytes @ 4096..=0x3fff_ffff) => Some(bytes),
+        _ => {
+            let help = "write a size from \"4KiB\" to \"1023MiB\"";
+            findings.refuse(node.span, format!("{bytes} bytes are out of range"), help)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        read("agent.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_policy_has_rules_with_conditions_and_actions() {
+        let policy = read(
+            "agent.toml",
+            r#"
+            [[rule]]
+            name = "inside"
+            match = { remote = ["10.0.0.0/8"] }
+            leave_alone = true
+
+            [[rule]]
+            name = "backups"
+            congestion_control = "fairwind"
+            parameters = { delay = "1ms" }
+            limit = "20Mbit/s"
+            lower_effort = true
+            force = true
+            [rule.match]
+            programs = ["rsync", "rclone"]
+            users = ["root", 1000]
+            units = ["backup.service"]
+            control_groups = ["/system.slice"]
+            remote_ports = [873, "6000-6063"]
+            direction = "out"
+            bytes = "10MB"
+            age = "5s"
+            "#,
+        )
+        .unwrap();
+        let [inside, backups] = policy.rules.as_slice() else {
+            panic!("{policy:?}")
+        };
+        assert_eq!(inside.action, Action::default());
+        assert_eq!(inside.conditions.remote, ["10.0.0.0/8".parse().unwrap()]);
+        let action = &backups.action;
+        let Some(Choice::Own(parameters)) = &action.control else {
+            panic!("{action:?}")
+        };
+        assert_eq!(parameters.get("delay"), Ok(1000));
+        assert_eq!(action.max_rate, Some(2_500_000));
+        assert!(action.is_lower_effort && action.is_forced);
+        let conditions = &backups.conditions;
+        assert_eq!(conditions.users, [0, 1000]);
+        assert_eq!(conditions.remote_ports, [873..=873, 6000..=6063]);
+        assert_eq!(conditions.direction, Some(Direction::Out));
+        assert_eq!(conditions.least_bytes, 10_000_000);
+        assert_eq!(conditions.least_age, Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_policy_may_be_empty() {
+        assert_eq!(read("agent.toml", "").unwrap(), Policy::default());
+    }
+
+    #[test]
+    fn a_control_without_parameters_is_the_kernels_if_it_has_it() {
+        let text = "[[rule]]\nname = \"a\"\ncongestion_control = \"cubic\"";
+        let policy = read("agent.toml", text).unwrap();
+        let expected = Some(Choice::Named("cubic".to_owned()));
+        assert_eq!(policy.rules[0].action.control, expected);
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_line_and_key() {
+        for (line, expected) in [
+            ("limt = \"1Mbit/s\"", ["limt", "limit"]),
+            ("congestion_control = \"cubik\"", ["cubik", "cubic"]),
+            ("parameters = { delay = \"1ms\" }", ["parameters", "congestion_control"]),
+            ("congestion_control = \"fairwind\"\nparameters = { dely = \"1ms\" }", ["dely", "delay"]),
+            ("leave_alone = true\nlimit = \"1Mbit/s\"", ["leaves alone", "leave one"]),
+            ("force = false", ["gives nothing", "leave_alone"]),
+            ("limit = \"100Gbit/s\"", ["out of range", "34Gbit/s"]),
+            ("send_buffer = \"1kB\"", ["1000", "4KiB"]),
+            ("match = { users = [\"no-such-user\"] }\nlimit = \"1Mbit/s\"", ["no-such-user", "number"]),
+            ("match = { units = [\"a/b\"] }\nlimit = \"1Mbit/s\"", ["a/b", "control_groups"]),
+            ("match = { control_groups = [\"a\"] }\nlimit = \"1Mbit/s\"", ["\"a\"", "/proc/PID/cgroup"]),
+            ("match = { remote = [\"10.0.0\"] }\nlimit = \"1Mbit/s\"", ["10.0.0", "10.0.0.0/8"]),
+            ("match = { local_ports = [\"9-1\"] }\nlimit = \"1Mbit/s\"", ["9-1", "6000-6063"]),
+            ("match = { direction = \"up\" }\nlimit = \"1Mbit/s\"", ["up", "out"]),
+            ("match = { port = 3 }\nlimit = \"1Mbit/s\"", ["port", "ports"]),
+        ] {
+            let error = wrong(&format!("[[rule]]\nname = \"a\"\n{line}"));
+            assert!(error.contains("agent.toml:"), "{line}: {error}");
+            for expected in expected {
+                assert!(error.contains(expected), "{line}: {error}");
+            }
+        }
+        let twice = "[[rule]]\nname = \"a\"\nleave_alone = true\n".repeat(2);
+        assert!(wrong(&twice).contains("twice"));
+        let many: String = (0..=RULES_MAX)
+            .map(|n| format!("[[rule]]\nname = \"{n}\"\nleave_alone = true\n"))
+            .collect();
+        assert!(wrong(&many).contains("64 at most"));
+        assert!(wrong("[rule]\nname = \"a\"").contains("two brackets"));
+    }
+
+    #[test]
+    fn nocc_is_for_networks_that_the_operator_has_declared_his_own() {
+        let rule = "[[rule]]\nname = \"a\"\ncongestion_control = \"nocc\"\n";
+        assert!(wrong(rule).contains("allow_nocc"));
+        let inside = format!("{rule}match = {{ remote = [\"10.1.0.0/16\"] }}\n");
+        assert!(wrong(&inside).contains("allow_nocc"));
+        assert!(read("agent.toml", &format!("allow_nocc = [\"10.0.0.0/8\"]\n{inside}")).is_ok());
+        assert!(wrong(&format!("allow_nocc = [\"10.0.0.0/8\"]\n{rule}")).contains("allow_nocc"));
+    }
+}
