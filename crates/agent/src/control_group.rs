@@ -2,6 +2,7 @@
 //!
 //! Source: cgroups(7), Documentation/admin-guide/cgroup-v2.rst of Linux.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -128,6 +129,27 @@ impl Drop for ControlGroup {
         // The next run removes it if processes are left in it now.
         let _ = fs::remove_dir(&self.folder);
     }
+}
+
+/// The control groups that are there, by their inodes: their paths from the root, which is `/`.
+pub(crate) fn paths() -> BTreeMap<u64, String> {
+    let mut paths = BTreeMap::new();
+    let Some(root) = fairwind_kernel::mounted("cgroup2") else {
+        return paths;
+    };
+    let mut left = vec![root.clone()];
+    while let Some(folder) = left.pop() {
+        // It may be gone by now.
+        let Ok(metadata) = fs::metadata(&folder) else {
+            continue;
+        };
+        let below = folder.strip_prefix(&root).unwrap_or(&folder);
+        paths.insert(metadata.ino(), format!("/{}", below.display()));
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        left.extend(folders.map(|entry| entry.path()));
+    }
+    paths
 }
 
 /// The path of a process' group below the mount point, from `/proc/PID/cgroup`.

@@ -196,6 +196,22 @@ impl From<fairwind_agent::run::RunError> for Failure {
     }
 }
 
+/// A mistake in the policy is the user's.
+impl From<fairwind_agent::daemon::AgentError> for Failure {
+    fn from(error: fairwind_agent::daemon::AgentError) -> Self {
+        use fairwind_agent::daemon::AgentError::{Control, File, Policy};
+        match error {
+            Policy(diagnostic) => Self::File(diagnostic),
+            Control {
+                source: LoadError::Unknown { .. },
+                ..
+            }
+            | File { .. } => Self::input(error),
+            _ => Self::work(error),
+        }
+    }
+}
+
 /// An unusable folder is the user's mistake.
 impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Self {

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use fairwind_cc::kernel::{Choice, LoadError, Provided, available, provide};
 use fairwind_scenario::Diagnostic;
 
+use crate::control_group;
 use crate::host::{self, Counts, Host, HostError, Orders, Pins};
 use crate::policy::{self, Policy};
 
@@ -313,7 +314,9 @@ impl Agent {
             let mut rules = self.policy.rules.iter();
             rules.find(|rule| policy::name_hash(&rule.name) == hash)
         };
+        let groups = control_group::paths();
         let live = connections.into_iter().map(|connection| LiveConnection {
+            control_group: groups.get(&connection.cgroup).cloned().unwrap_or_default(),
             rule: connection
                 .rule
                 .and_then(name)

@@ -3,12 +3,12 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::host::{Connection, Counts};
 
 /// The state of an agent.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Status {
     /// The policy file.
     pub policy: PathBuf,
@@ -30,7 +30,7 @@ pub struct Status {
 }
 
 /// A rule, and what became of its connections.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RuleStatus {
     /// Its name.
     pub name: String,
@@ -46,10 +46,12 @@ pub struct RuleStatus {
 }
 
 /// A connection and its rule.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LiveConnection {
     /// The rule that it meets; `None` if none, or one of an earlier policy.
     pub rule: Option<String>,
+    /// Path of its control group from the root; empty if that is gone.
+    pub control_group: String,
     /// The connection.
     #[serde(flatten)]
     pub connection: Connection,

@@ -3,13 +3,13 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of `struct row` in `bpf/host.bpf.c`.
 pub(super) const ROW_BYTES: usize = 224;
 
 /// A connection, what it has been given and why, and what it had before.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Connection {
     /// Address and port of this host.
     pub local: SocketAddr,
@@ -26,6 +26,7 @@ pub struct Connection {
     /// Number of the user.
     pub user: u32,
     /// Inode of the control group.
+    #[serde(skip)]
     pub cgroup: u64,
     /// Since the agent has known it, seconds.
     pub seconds: f64,
@@ -54,7 +55,7 @@ pub struct Connection {
 }
 
 /// What of a connection has been changed, or why it has not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
     /// It has been given its congestion control.
     pub gave_control: bool,
@@ -75,11 +76,11 @@ pub struct Why {
 }
 
 /// What a connection had before; `None` where nothing has been changed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Before {
     /// The congestion control.
     pub congestion_control: Option<String>,
-    /// Largest rate, Mbit/s; infinite without a limit.
+    /// Largest rate, Mbit/s; also `None` if there was no limit.
     pub limit_mbps: Option<f64>,
     /// The traffic class.
     pub traffic_class: Option<u8>,
@@ -183,9 +184,7 @@ impl Connection {
             is_current,
             before: Before {
                 congestion_control: why.gave_control.then_some(control_before),
-                limit_mbps: why
-                    .gave_limit
-                    .then(|| limit(rate_before).unwrap_or(f64::INFINITY)),
+                limit_mbps: limit(rate_before).filter(|_| why.gave_limit),
                 traffic_class: why.gave_mark.then_some(class_before as u8),
             },
             why,

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Orders, Pins};
 use crate::attach::LOWER_EFFORT;
@@ -155,7 +155,7 @@ pub(super) fn program<'a>(object: &'a Object, name: &str) -> ProgramMut<'a> {
 }
 
 /// What became of the connections that met a rule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// How many there were.
     pub connections: u64,

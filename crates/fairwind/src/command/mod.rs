@@ -2,6 +2,7 @@
 
 mod advise;
 mod advisor;
+mod agent;
 mod bench;
 mod cc;
 mod check;
@@ -46,6 +47,7 @@ Examples:
   fairwind lab run experiment.toml         Run it on this machine's kernel, with the same result
   fairwind compare a.result b.result       Set two results side by side
   fairwind run --background -- rsync …     Any program, without harm to others on its path
+  fairwind agent --policy agent.toml       The same for a whole host, by rules
   fairwind trace --live                    See inside the connections of this machine
   fairwind cc list                         Which congestion controls are there?
 
@@ -68,6 +70,7 @@ enum Command {
     Trace(trace::Trace),
     Measure(measure::Measure),
     Run(run::Run),
+    Agent(agent::Agent),
     Serve(serve::Serve),
     Get(get::Get),
     Put(put::Put),
@@ -102,6 +105,7 @@ impl Cli {
             Command::Trace(command) => command.run(),
             Command::Measure(command) => command.run(),
             Command::Run(command) => command.run(),
+            Command::Agent(command) => command.run(),
             Command::Serve(command) => command.run(),
             Command::Get(command) => command.run(),
             Command::Put(command) => command.run(),
