@@ -1,6 +1,7 @@
 //! The command as its users meet it.
 
 mod advisor;
+mod agent;
 mod cc;
 mod command_line;
 mod confined;

@@ -32,26 +32,31 @@ struct given {
 	u8 unused[7];
 };
 
-/* These stay with the sockets when a policy is replaced, and if pinned, when the agent ends. */
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct given);
-} given SEC(".maps");
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
-	__type(key, int);
-	__type(value, struct owner);
-} owners SEC(".maps");
-/* Sockets whose program has chosen their congestion control; connections inherit it from who listens. */
+/*
+ * What is known of a socket. It stays with the socket when a policy is replaced, and if the map is pinned, when the agent
+ * ends. Accepted sockets inherit it from who listens, which is given nothing itself. In one piece, as a pass over many
+ * connections waits for memory most of the time.
+ */
+struct known {
+	struct owner owner;
+	struct given given;
+};
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
 	__type(key, int);
-	__type(value, u8);
-} chosen SEC(".maps");
+	__type(value, struct known);
+} sockets SEC(".maps");
+
+static __always_inline struct known *find(void *sk)
+{
+	return bpf_sk_storage_get(&sockets, sk, 0, 0);
+}
+
+static __always_inline struct known *find_or_make(void *sk)
+{
+	return bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+}
 
 /* What became of the connections, by rule. */
 struct counts {
@@ -130,7 +135,8 @@ static __always_inline void give_control(void *who, struct given *g, const volat
 	if (!is_same(name, wanted) &&
 	    bpf_setsockopt(who, SOL_TCP, TCP_CONGESTION, wanted, sizeof(wanted))) {
 		g->what |= REFUSED;
-		COUNT(rule, refused);
+		if (is_new)
+			COUNT(rule, refused);
 		return;
 	}
 	if (is_new || !(g->what & GAVE_CONTROL))
@@ -150,11 +156,12 @@ static __always_inline void give_back_control(void *who, struct given *g)
 	g->what &= ~GAVE_CONTROL;
 }
 
-/* A rule that is as before is not applied again, unless `again`. */
-static __always_inline void give(void *who, struct tcp_sock *tp, int rule, struct given *g,
-				 bool may, bool again)
+/* A rule that is as before is not applied again, unless `again`, or the kernel has refused its control. */
+static __always_inline void give(void *who, struct tcp_sock *tp, int rule, struct known *known,
+				 bool again)
 {
 	const volatile struct action *a = 0;
+	struct given *g = &known->given;
 	struct sock *sk = (struct sock *)tp;
 	u64 name = 0;
 	bool is_new;
@@ -163,7 +170,11 @@ static __always_inline void give(void *who, struct tcp_sock *tp, int rule, struc
 		a = &policy.actions[rule];
 		name = policy.names[rule];
 	}
-	if (g->generation == policy.generation && g->rule == name && !again)
+	if (g->generation == policy.generation && g->rule == name && !again &&
+	    !(g->what & REFUSED))
+		return;
+	/* Nothing has been given, and nothing is to be. */
+	if (!name && !g->rule && !g->what)
 		return;
 	is_new = name && g->rule != name;
 	if (is_new)
@@ -182,7 +193,7 @@ static __always_inline void give(void *who, struct tcp_sock *tp, int rule, struc
 		return;
 	}
 	if (a && a->control[0])
-		give_control(who, g, a, rule, may || a->is_forced, is_new);
+		give_control(who, g, a, rule, !known->owner.has_chosen || a->is_forced, is_new);
 	else if (g->what & GAVE_CONTROL)
 		give_back_control(who, g);
 

@@ -7,7 +7,7 @@
 
 char host_license[] SEC("license") = "Dual BSD/GPL";
 
-/* Network namespaces with connections, by inode. */
+/* Network namespaces with sockets of the host, by inode. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1 << 12);
@@ -23,22 +23,18 @@ struct {
 	__type(value, u64);
 } listening SEC(".maps");
 
-static __always_inline bool has_chosen(void *sk)
-{
-	return bpf_sk_storage_get(&chosen, sk, 0, 0);
-}
-
 /* The current process is the socket's owner. */
-static __always_inline struct owner *own(struct tcp_sock *tp, struct task_struct *task)
+static __always_inline struct known *own(struct tcp_sock *tp, struct task_struct *task)
 {
-	struct owner *owner = bpf_sk_storage_get(&owners, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct known *known = find_or_make(tp);
 
-	if (!owner)
+	if (!known)
 		return 0;
-	bpf_probe_read_kernel(owner->program, sizeof(owner->program), task->group_leader->comm);
-	owner->pid = task->tgid;
-	owner->is_known = 1;
-	return owner;
+	bpf_probe_read_kernel(known->owner.program, sizeof(known->owner.program),
+			      task->group_leader->comm);
+	known->owner.pid = task->tgid;
+	known->owner.is_known = 1;
+	return known;
 }
 
 static __always_inline void note_namespace(struct sock *sk)
@@ -51,27 +47,21 @@ static __always_inline void note_namespace(struct sock *sk)
 }
 
 static __always_inline void begin(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
-				  struct owner *owner, bool again)
+				  struct known *known, bool again)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct given *g;
-	int rule;
 
-	if (!owner->since_ns)
-		owner->since_ns = now;
-	rule = first_rule(tp, owner, now);
-	g = bpf_sk_storage_get(&given, tp, 0, rule < 0 ? 0 : BPF_SK_STORAGE_GET_F_CREATE);
-	if (g)
-		give(ctx, tp, rule, g, !has_chosen(tp), again);
+	if (!known->owner.since_ns)
+		known->owner.since_ns = now;
+	give(ctx, tp, first_rule(tp, &known->owner, now), known, again);
 }
 
 /* A route may have replaced the control with the SYN. */
-static __always_inline bool has_lost_control(struct bpf_sock_ops *ctx, struct tcp_sock *tp)
+static __always_inline bool has_lost_control(struct bpf_sock_ops *ctx, struct given *g)
 {
-	struct given *g = bpf_sk_storage_get(&given, tp, 0, 0);
 	char name[16] = {}, wanted[16];
 
-	if (!g || !(g->what & GAVE_CONTROL))
+	if (!(g->what & GAVE_CONTROL))
 		return false;
 	copy(wanted, g->control);
 	return !bpf_getsockopt(ctx, SOL_TCP, TCP_CONGESTION, name, sizeof(name)) &&
@@ -81,7 +71,7 @@ static __always_inline bool has_lost_control(struct bpf_sock_ops *ctx, struct tc
 SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock *socket = ctx->sk;
-	struct owner *owner;
+	struct known *known;
 	struct tcp_sock *tp;
 
 	if (!socket)
@@ -92,27 +82,27 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 		note_namespace((struct sock *)tp);
-		owner = own(tp, bpf_get_current_task_btf());
-		if (owner)
-			begin(ctx, tp, owner, false);
+		known = own(tp, bpf_get_current_task_btf());
+		if (known)
+			begin(ctx, tp, known, false);
 		break;
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
 		note_namespace((struct sock *)tp);
-		owner = own(tp, bpf_get_current_task_btf());
-		if (owner)
-			owner->is_incoming = 1;
+		known = own(tp, bpf_get_current_task_btf());
+		if (known)
+			known->owner.is_incoming = 1;
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
-		owner = bpf_sk_storage_get(&owners, tp, 0, 0);
-		if (owner && has_lost_control(ctx, tp))
-			begin(ctx, tp, owner, true);
+		known = find(tp);
+		if (known && has_lost_control(ctx, &known->given))
+			begin(ctx, tp, known, true);
 		break;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		note_namespace((struct sock *)tp);
-		owner = bpf_sk_storage_get(&owners, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
-		if (owner) {
-			owner->is_incoming = 1;
-			begin(ctx, tp, owner, false);
+		known = find_or_make(tp);
+		if (known) {
+			known->owner.is_incoming = 1;
+			begin(ctx, tp, known, false);
 		}
 		break;
 	}
@@ -122,14 +112,15 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 /* A program chooses a control: that is noted, or said to be done and left out. */
 SEC("cgroup/setsockopt") int choose(struct bpf_sockopt *ctx)
 {
+	struct known *known;
 	struct given *g;
-	u8 yes = 1;
 
 	if (ctx->level == SOL_TCP && ctx->optname == TCP_CONGESTION) {
-		if (!ctx->sk)
+		known = ctx->sk ? find_or_make(ctx->sk) : 0;
+		if (!known)
 			return 1;
-		g = bpf_sk_storage_get(&given, ctx->sk, 0, 0);
-		if (g && g->what & GAVE_CONTROL && g->generation == policy.generation) {
+		g = &known->given;
+		if (g->what & GAVE_CONTROL && g->generation == policy.generation) {
 			for (u32 i = 0; i < RULES_MAX; i++) {
 				if (policy.names[i] != g->rule || !policy.actions[i].is_forced)
 					continue;
@@ -139,7 +130,7 @@ SEC("cgroup/setsockopt") int choose(struct bpf_sockopt *ctx)
 			}
 			g->what = (g->what & ~GAVE_CONTROL) | KEPT_OWN;
 		}
-		bpf_sk_storage_get(&chosen, ctx->sk, &yes, BPF_SK_STORAGE_GET_F_CREATE);
+		known->owner.has_chosen = 1;
 	} else if (ctx->optlen > PAGE) {
 		/* The program has only the first page of it: the kernel is to take the caller's. */
 		ctx->optlen = 0;
@@ -154,16 +145,12 @@ static __always_inline bool is_connection(u8 state)
 }
 
 /* A connection of which nothing is known began before the agent: who has opened it follows from who listens. */
-static __always_inline struct owner *known(struct tcp_sock *tp, u64 now)
+static __always_inline void guess(struct tcp_sock *tp, struct owner *owner, u64 now)
 {
-	struct owner *owner = bpf_sk_storage_get(&owners, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	u32 port = ((struct sock *)tp)->__sk_common.skc_num;
 
-	if (owner && !owner->since_ns) {
-		owner->since_ns = now;
-		owner->is_incoming = !!bpf_map_lookup_elem(&listening, &port);
-	}
-	return owner;
+	owner->since_ns = now;
+	owner->is_incoming = !!bpf_map_lookup_elem(&listening, &port);
 }
 
 /* All connections of the reader's network namespace. */
@@ -171,10 +158,8 @@ SEC("iter/tcp") int pass(struct bpf_iter__tcp *ctx)
 {
 	struct sock *sk = (struct sock *)ctx->sk_common;
 	u64 now = bpf_ktime_get_ns();
-	struct owner *owner;
+	struct known *known;
 	struct tcp_sock *tp;
-	struct given *g;
-	int rule;
 
 	if (!sk)
 		return 0;
@@ -189,13 +174,12 @@ SEC("iter/tcp") int pass(struct bpf_iter__tcp *ctx)
 	}
 	if (!is_connection(((struct sock *)tp)->__sk_common.skc_state))
 		return 0;
-	owner = known(tp, now);
-	if (!owner)
+	known = find_or_make(tp);
+	if (!known)
 		return 0;
-	rule = first_rule(tp, owner, now);
-	g = bpf_sk_storage_get(&given, tp, 0, rule < 0 ? 0 : BPF_SK_STORAGE_GET_F_CREATE);
-	if (g)
-		give(tp, tp, rule, g, !has_chosen(tp), false);
+	if (!known->owner.since_ns)
+		guess(tp, &known->owner, now);
+	give(tp, tp, first_rule(tp, &known->owner, now), known, false);
 	return 0;
 }
 
@@ -217,8 +201,7 @@ struct row {
 	u16 local_port;
 	u16 remote_port;
 	u8 state;
-	u8 has_given;
-	u8 unused[2];
+	u8 unused[3];
 	char control[16];
 	char ulp[16];
 };
@@ -229,9 +212,8 @@ SEC("iter/tcp") int list(struct bpf_iter__tcp *ctx)
 	const struct tcp_congestion_ops *ops;
 	const struct tcp_ulp_ops *ulp;
 	struct row row = {};
-	struct owner *owner;
+	struct known *known;
 	struct tcp_sock *tp;
-	struct given *g;
 
 	if (!sk)
 		return 0;
@@ -241,14 +223,11 @@ SEC("iter/tcp") int list(struct bpf_iter__tcp *ctx)
 	sk = (struct sock *)tp;
 	if (!is_connection(sk->__sk_common.skc_state) || !is_of_host(sk))
 		return 0;
-	g = bpf_sk_storage_get(&given, tp, 0, 0);
-	if (g) {
-		row.given = *g;
-		row.has_given = 1;
+	known = find(tp);
+	if (known) {
+		row.given = known->given;
+		row.owner = known->owner;
 	}
-	owner = bpf_sk_storage_get(&owners, tp, 0, 0);
-	if (owner)
-		row.owner = *owner;
 	row.cgroup = sk->sk_cgrp_data.cgroup->kn->id;
 	row.bytes_sent = tp->bytes_acked;
 	row.bytes_received = tp->bytes_received;
@@ -277,7 +256,7 @@ SEC("iter/task_file") int adopt(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
-	struct owner *owner;
+	struct known *known;
 	struct socket *socket;
 	struct tcp_sock *tp;
 	struct sock *sk;
@@ -293,9 +272,11 @@ SEC("iter/task_file") int adopt(struct bpf_iter__task_file *ctx)
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
+	if (!is_of_host((struct sock *)tp))
+		return 0;
 	note_namespace((struct sock *)tp);
-	owner = bpf_sk_storage_get(&owners, tp, 0, 0);
-	if (!owner || !owner->is_known)
+	known = find(tp);
+	if (!known || !known->owner.is_known)
 		own(tp, task);
 	return 0;
 }

@@ -33,7 +33,7 @@ struct policy {
 	struct action actions[RULES_MAX];
 	u64 host; /* the control group of whose connections the agent takes care */
 	u32 generation; /* number of the policy */
-	u8 has_groups;
+	u8 is_whole; /* `host` is the root: all connections are in it */
 	u8 is_dry; /* only tells */
 	u8 unused[2];
 };
@@ -66,11 +66,12 @@ TABLE(remote_ports, BPF_MAP_TYPE_HASH, 0, u32);
 /* Who opened a connection or listens for it; accepted sockets inherit it. */
 struct owner {
 	char program[16];
-	u64 since_ns; /* CLOCK_MONOTONIC, when the connection was first seen */
+	u64 since_ns; /* CLOCK_MONOTONIC, when the connection was first seen; 0 for who listens */
 	u32 pid;
 	u8 is_incoming;
 	u8 is_known; /* the program is */
-	u8 unused[2];
+	u8 has_chosen; /* the program has chosen its congestion control */
+	u8 unused;
 };
 
 static __always_inline u64 rules(void *table, const void *key)
@@ -134,6 +135,8 @@ static __always_inline bool is_of_host(struct sock *sk)
 {
 	struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
 
+	if (policy.is_whole)
+		return true;
 	for (int i = 0; i < 2 * GROUP_LEVELS && cgroup; i++) {
 		struct cgroup_subsys_state *parent;
 
@@ -143,6 +146,12 @@ static __always_inline bool is_of_host(struct sock *sk)
 		cgroup = parent ? parent->cgroup : 0;
 	}
 	return false;
+}
+
+/* Whether any of these rules has a condition of the kind: looking up what cannot matter takes most of the time. */
+static __always_inline bool asks(u64 met, enum kind kind)
+{
+	return met & ~policy.any[kind];
 }
 
 /* The number of the first rule that the connection meets now; negative if none. */
@@ -156,14 +165,21 @@ static __always_inline int first_rule(struct tcp_sock *tp, const struct owner *o
 	u64 met = owner->is_incoming ? policy.incoming : policy.outgoing;
 	u64 moved, age;
 
-	addresses(sk, local.address, remote.address);
-	met &= policy.any[USER] | rules(&users, &user);
-	met &= policy.any[LOCAL] | rules(&local_networks, &local);
-	met &= policy.any[REMOTE] | rules(&remote_networks, &remote);
-	met &= policy.any[LOCAL_PORT] | rules(&local_ports, &local_port);
-	met &= policy.any[REMOTE_PORT] | rules(&remote_ports, &remote_port);
-	met &= policy.any[PROGRAM] | (owner->is_known ? rules(&programs, owner->program) : 0);
-	if (policy.has_groups && met & ~policy.any[GROUP])
+	if (asks(met, LOCAL_PORT))
+		met &= policy.any[LOCAL_PORT] | rules(&local_ports, &local_port);
+	if (asks(met, REMOTE_PORT))
+		met &= policy.any[REMOTE_PORT] | rules(&remote_ports, &remote_port);
+	if (asks(met, PROGRAM))
+		met &= policy.any[PROGRAM] | (owner->is_known ? rules(&programs, owner->program) : 0);
+	if (asks(met, USER))
+		met &= policy.any[USER] | rules(&users, &user);
+	if (asks(met, LOCAL) || asks(met, REMOTE))
+		addresses(sk, local.address, remote.address);
+	if (asks(met, LOCAL))
+		met &= policy.any[LOCAL] | rules(&local_networks, &local);
+	if (asks(met, REMOTE))
+		met &= policy.any[REMOTE] | rules(&remote_networks, &remote);
+	if (asks(met, GROUP))
 		met &= policy.any[GROUP] | group_rules(tp);
 	if (met & policy.later) {
 		moved = tp->bytes_acked + tp->bytes_received;

@@ -16,7 +16,7 @@ use fairwind_cc::kernel::{Choice, LoadError, Provided, available, provide};
 use fairwind_scenario::Diagnostic;
 
 use crate::control_group;
-use crate::host::{self, Counts, Host, HostError, Orders, Pins};
+use crate::host::{self, Counts, Host, HostError, Orders, Pin};
 use crate::policy::{self, Policy};
 
 pub use lock::LockError;
@@ -98,10 +98,12 @@ pub struct Agent {
     /// By their rules' choices.
     controls: Vec<Control>,
     group: u64,
-    pins: Pins,
+    pin: Pin,
     host: Host,
     /// Whether everything has been given back, until the policy is read again.
     is_undone: bool,
+    /// Whether it has been said that a congestion control is missing.
+    is_one_missing: bool,
     /// By rule, what became of connections under earlier policies.
     earlier: BTreeMap<String, Counts>,
     reloads: u64,
@@ -124,24 +126,26 @@ impl Agent {
         let opened = File::open(&path).map_err(at(&path))?;
         let group = opened.metadata().map_err(at(&path))?.ino();
         let lock = lock::Lock::of_group(group)?;
-        let pins = Pins::of_group(group);
+        let pin = Pin::of_group(group);
         let names = names(&policy, &controls);
         let orders = Orders {
             policy: &policy,
             controls: &names,
             group,
+            is_whole: options.group.is_none(),
             is_dry: options.is_dry,
         };
-        let host = Host::attach(&opened, &orders, &pins)?;
+        let host = Host::attach(&opened, &orders, &pin)?;
         host.pass()?;
         Ok(Agent {
             options,
             policy,
             controls,
             group,
-            pins,
+            pin,
             host,
             is_undone: false,
+            is_one_missing: false,
             earlier: BTreeMap::new(),
             reloads: 0,
             began: Instant::now(),
@@ -169,15 +173,19 @@ impl Agent {
             let now = Instant::now();
             if now >= due[0] {
                 due[0] = now + PASSES;
-                let is_needed = self.policy.rules.iter();
-                let mut is_needed = is_needed.map(|rule| &rule.conditions);
-                if is_needed.any(policy::Conditions::is_met_later) {
+                let mut rules = self.policy.rules.iter();
+                if rules.any(|rule| rule.conditions.is_met_later()) {
                     self.host.pass()?;
                 }
             }
             if now >= due[1] {
                 due[1] = now + LOOKS;
                 self.look_after_controls();
+                let counts = self.host.counts(self.policy.rules.len());
+                if counts.iter().any(|counts| counts.refused > 0) {
+                    // The kernel may have been without a control for a moment.
+                    self.host.pass()?;
+                }
             }
             if now >= due[2] {
                 due[2] = now + METRICS;
@@ -253,30 +261,46 @@ impl Agent {
             policy: &policy,
             controls: &names,
             group: self.group,
+            is_whole: self.options.group.is_none(),
             is_dry: self.options.is_dry,
         })?;
         for (rule, counts) in self.policy.rules.iter().zip(counts) {
-            self.earlier.entry(rule.name.clone()).or_default().add(&counts);
+            self.earlier
+                .entry(rule.name.clone())
+                .or_default()
+                .add(&counts);
         }
         self.policy = policy;
         self.host.pass()?;
         // Connections have left them by now.
         let policy = &self.policy;
-        self.controls.retain(|control| is_asked_for(policy, &control.choice));
+        self.controls
+            .retain(|control| is_asked_for(policy, &control.choice));
         Ok(())
     }
 
-    /// Loads congestion controls anew that somebody has unloaded.
+    /// Loads congestion controls anew that somebody has unloaded. Until they are there, the kernel refuses them to new
+    /// connections.
     fn look_after_controls(&mut self) {
         let Ok(kernel) = available() else { return };
-        let is_gone = |control: &Control| !kernel.iter().any(|name| name == control.provided.name());
-        if !self.controls.iter().any(is_gone) {
+        let is_there =
+            |control: &Control| kernel.iter().any(|name| name == control.provided.name());
+        self.controls.retain(is_there);
+        let names = names(&self.policy, &self.controls);
+        let mut rules = self.policy.rules.iter().zip(names);
+        if rules.all(|(rule, name)| rule.action.control.is_some() == name.is_some()) {
             return;
         }
-        self.controls.retain(|control| !is_gone(control));
         match self.change(self.policy.clone()) {
-            Ok(()) => tracing::warn!("a congestion control had been unloaded; it is there again"),
-            Err(error) => tracing::error!("a congestion control has been unloaded: {error}"),
+            Ok(()) => {
+                tracing::warn!("a congestion control had been unloaded, and is there again");
+                self.is_one_missing = false;
+            }
+            Err(error) if !self.is_one_missing => {
+                tracing::error!("a congestion control has been unloaded: {error}");
+                self.is_one_missing = true;
+            }
+            Err(_) => {}
         }
     }
 
@@ -302,7 +326,7 @@ impl Agent {
             undone: self.is_undone,
             seconds: self.began.elapsed().as_secs_f64(),
             reloads: self.reloads,
-            survives: self.pins.can_be(),
+            survives: self.pin.can_be(),
             rules: rules.collect(),
             connections: None,
         }
@@ -317,10 +341,7 @@ impl Agent {
         let groups = control_group::paths();
         let live = connections.into_iter().map(|connection| LiveConnection {
             control_group: groups.get(&connection.cgroup).cloned().unwrap_or_default(),
-            rule: connection
-                .rule
-                .and_then(name)
-                .map(|rule| rule.name.clone()),
+            rule: connection.rule.and_then(name).map(|rule| rule.name.clone()),
             connection,
         });
         status.connections = Some(live.collect());
@@ -351,7 +372,7 @@ pub fn undo(group: Option<&Path>) -> Result<bool, AgentError> {
     let path = group.map_or_else(root, |group| Ok(group.to_owned()))?;
     let group = fs::metadata(&path).map_err(at(&path))?.ino();
     let _lock = lock::Lock::of_group(group)?;
-    Ok(host::undo(group, &Pins::of_group(group))?)
+    Ok(host::undo(group, &Pin::of_group(group))?)
 }
 
 /// Reads a policy file.

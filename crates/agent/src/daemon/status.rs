@@ -63,7 +63,10 @@ impl Status {
         let mut text = String::new();
         let mut family = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "# HELP fairwind_agent_{name} {help}\n# TYPE fairwind_agent_{name} {kind}");
+            let _ = writeln!(
+                text,
+                "# HELP fairwind_agent_{name} {help}\n# TYPE fairwind_agent_{name} {kind}"
+            );
             for (labels, value) in values {
                 let _ = writeln!(text, "fairwind_agent_{name}{labels} {value}");
             }
@@ -72,10 +75,20 @@ impl Status {
         let by_rule = |of: fn(&Counts) -> u64| -> Vec<(String, f64)> {
             let rules = self.rules.iter();
             rules
-                .map(|rule| (format!("{{rule=\"{}\"}}", escaped(&rule.name)), of(&rule.counts) as f64))
+                .map(|rule| {
+                    (
+                        format!("{{rule=\"{}\"}}", escaped(&rule.name)),
+                        of(&rule.counts) as f64,
+                    )
+                })
                 .collect()
         };
-        family("rules", "gauge", "Rules of the policy.", &one(self.rules.len() as f64));
+        family(
+            "rules",
+            "gauge",
+            "Rules of the policy.",
+            &one(self.rules.len() as f64),
+        );
         family(
             "dry_run",
             "gauge",

@@ -155,8 +155,7 @@ impl Connection {
         let _window = bytes.u32();
         let (local_port, remote_port) = (bytes.u16(), bytes.u16());
         let _state = bytes.u8();
-        let has_given = bytes.u8() != 0;
-        let _: [u8; 2] = bytes.take();
+        let _: [u8; 3] = bytes.take();
         let congestion_control = bytes.name();
         let upper_protocol = Some(bytes.name()).filter(|name| !name.is_empty());
         let since = if since.is_zero() { now } else { since };
@@ -180,7 +179,7 @@ impl Connection {
             congestion_control,
             upper_protocol,
             limit_mbps,
-            rule: (has_given && rule != 0).then_some(rule),
+            rule: (rule != 0).then_some(rule),
             is_current,
             before: Before {
                 congestion_control: why.gave_control.then_some(control_before),

@@ -7,22 +7,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
 use serde::{Deserialize, Serialize};
 
-use super::{Orders, Pins};
+use super::{Orders, Pin};
 use crate::attach::LOWER_EFFORT;
 use crate::policy::{Action, RULES_MAX, Tables, name_hash};
 
 /// Bytes of the name of a congestion control in the kernel, with a zero at its end.
 const NAME_BYTES: usize = 16;
 
+/// The map of what is known of sockets.
+pub(super) const SOCKETS: &str = "sockets";
 /// The maps that stay when a policy is replaced.
-pub(super) const KEPT: [&str; 3] = ["given", "owners", "chosen"];
-/// Those that stay while the agent runs.
-const KEPT_HERE: [&str; 2] = ["namespaces", "listening"];
+const KEPT: [&str; 3] = [SOCKETS, "namespaces", "listening"];
 
 /// Where maps come from that are there already.
 pub(super) enum Kept<'a> {
     /// From an earlier agent.
-    Pinned(&'a Pins),
+    Pinned(&'a Pin),
     /// From this one.
     Loaded(&'a Object),
 }
@@ -54,12 +54,12 @@ pub(super) fn load(
             map.set_max_entries((entries.len() as u32).max(1))?;
         } else {
             match kept {
-                Kept::Pinned(pins) if KEPT.contains(&name.as_str()) => {
-                    if let Some(pin) = pins.of(&name).filter(|pin| pin.exists()) {
+                Kept::Pinned(pin) if name == SOCKETS => {
+                    if let Some(pin) = pin.left() {
                         map.reuse_pinned_map(pin)?;
                     }
                 }
-                Kept::Loaded(object) if KEPT.iter().chain(&KEPT_HERE).any(|kept| *kept == name) => {
+                Kept::Loaded(object) if KEPT.contains(&name.as_str()) => {
                     map.reuse_fd(self::map(object, &name).as_fd())?;
                 }
                 _ => {}
@@ -99,7 +99,7 @@ fn policy(orders: &Orders<'_>, tables: &Tables, generation: u32) -> Vec<u8> {
     }
     bytes.extend(orders.group.to_ne_bytes());
     bytes.extend(generation.to_ne_bytes());
-    bytes.extend([u8::from(tables.has_groups()), u8::from(orders.is_dry), 0, 0]);
+    bytes.extend([u8::from(orders.is_whole), u8::from(orders.is_dry), 0, 0]);
     bytes
 }
 
@@ -111,7 +111,11 @@ fn action(action: &Action, control: Option<&str>) -> Vec<u8> {
     for number in [action.max_rate, action.send_buffer, action.receive_buffer] {
         bytes.extend(number.unwrap_or(0).to_ne_bytes());
     }
-    let class = if action.is_lower_effort { LOWER_EFFORT } else { 0 };
+    let class = if action.is_lower_effort {
+        LOWER_EFFORT
+    } else {
+        0
+    };
     bytes.extend([class, u8::from(action.is_forced), 0, 0]);
     bytes
 }
@@ -132,12 +136,26 @@ fn entries(tables: &Tables) -> [(&'static str, Entries); 8] {
     };
     let port = |port: u16| u32::from(port).to_ne_bytes().to_vec();
     [
-        ("programs", all(tables.programs.clone(), |name: [u8; 16]| name.to_vec())),
-        ("users", all(tables.users.clone(), |user: u32| user.to_ne_bytes().to_vec())),
+        (
+            "programs",
+            all(tables.programs.clone(), |name: [u8; 16]| name.to_vec()),
+        ),
+        (
+            "users",
+            all(tables.users.clone(), |user: u32| {
+                user.to_ne_bytes().to_vec()
+            }),
+        ),
         ("units", owned(&tables.units)),
         ("groups", owned(&tables.groups)),
-        ("local_networks", all(tables.local.clone(), |network| network.key())),
-        ("remote_networks", all(tables.remote.clone(), |network| network.key())),
+        (
+            "local_networks",
+            all(tables.local.clone(), |network| network.key()),
+        ),
+        (
+            "remote_networks",
+            all(tables.remote.clone(), |network| network.key()),
+        ),
         ("local_ports", all(tables.local_ports.clone(), port)),
         ("remote_ports", all(tables.remote_ports.clone(), port)),
     ]

@@ -2,7 +2,7 @@
 
 mod connection;
 mod load;
-mod pins;
+mod pin;
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd};
@@ -16,7 +16,7 @@ use crate::policy::Policy;
 
 pub use connection::{Before, Connection, Why};
 pub use load::Counts;
-pub use pins::Pins;
+pub use pin::Pin;
 
 /// Why the connections cannot be taken care of.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +53,8 @@ pub struct Orders<'a> {
     pub controls: &'a [Option<String>],
     /// The inode of the control group of whose connections the agent takes care.
     pub group: u64,
+    /// Whether that is the root, below which all connections are.
+    pub is_whole: bool,
     /// Whether it only tells what it would do.
     pub is_dry: bool,
 }
@@ -70,17 +72,17 @@ pub struct Host {
 
 impl Host {
     /// Attaches the programs to a control group: from now on connections in it and below get what the orders say. What an
-    /// earlier agent has left by the pins is taken over, and this leaves it likewise.
+    /// earlier agent has left by the pin is taken over, and this leaves it likewise.
     ///
     /// # Errors
     ///
     /// If the kernel refuses the programs.
-    pub fn attach(group: impl AsFd, orders: &Orders<'_>, pins: &Pins) -> Result<Host, HostError> {
+    pub fn attach(group: impl AsFd, orders: &Orders<'_>, pin: &Pin) -> Result<Host, HostError> {
         messages::collect();
         let generation = load::first_generation();
         let loaded = || {
-            let mut object = load::load(orders, generation, &load::Kept::Pinned(pins))?;
-            pins.keep(&mut object)?;
+            let mut object = load::load(orders, generation, &load::Kept::Pinned(pin))?;
+            pin.keep(&mut object)?;
             let group = group.as_fd().as_raw_fd();
             let choose = load::program(&object, "choose").attach_cgroup(group)?;
             let connection = load::program(&object, "connection").attach_cgroup(group)?;
@@ -93,9 +95,9 @@ impl Host {
             object,
             connection,
             choose,
-            namespaces: NetworkNamespaces::of_host(),
+            namespaces: NetworkNamespaces::default(),
         };
-        host.run("adopt")?;
+        adopt(&host.object)?;
         Ok(host)
     }
 
@@ -163,32 +165,44 @@ impl Host {
             .collect()
     }
 
-    /// Runs an iterator over the connections of each network namespace.
-    fn everywhere(&self, name: &str, mut each: impl FnMut(&[u8])) -> Result<(), HostError> {
-        for key in load::map(&self.object, "namespaces").keys() {
-            let inode = key.try_into().map_or(0, u32::from_ne_bytes);
-            self.namespaces.note(inode);
-        }
-        let link = load::program(&self.object, name).attach();
-        let link = link.map_err(|error| refused(&error))?;
-        let call = || read(&link, &mut each);
-        self.namespaces.each(call, HostError::Namespace)
-    }
-
-    fn run(&self, name: &str) -> Result<(), HostError> {
-        let link = load::program(&self.object, name).attach();
-        read(&link.map_err(|error| refused(&error))?, |_| {})
+    fn everywhere(&self, name: &str, each: impl FnMut(&[u8])) -> Result<(), HostError> {
+        everywhere(&self.object, &self.namespaces, name, each)
     }
 }
 
-/// Gives everything back that an agent which has ended has left by the pins, and removes these. Returns whether there was
+/// Runs an iterator over the connections of each network namespace.
+fn everywhere(
+    object: &Object,
+    namespaces: &NetworkNamespaces,
+    name: &str,
+    mut each: impl FnMut(&[u8]),
+) -> Result<(), HostError> {
+    for key in load::map(object, "namespaces").keys() {
+        let inode = key.try_into().map_or(0, u32::from_ne_bytes);
+        namespaces.note(inode);
+    }
+    let link = attached(object, name)?;
+    namespaces.each(|| read(&link, &mut each), HostError::Namespace)
+}
+
+fn attached(object: &Object, name: &str) -> Result<Link, HostError> {
+    let link = load::program(object, name).attach();
+    link.map_err(|error| refused(&error))
+}
+
+/// Finds the processes of sockets that are there.
+fn adopt(object: &Object) -> Result<(), HostError> {
+    read(&attached(object, "adopt")?, |_| {})
+}
+
+/// Gives everything back that an agent which has ended has left by the pin, and removes that. Returns whether there was
 /// any.
 ///
 /// # Errors
 ///
 /// If the kernel refuses the program, or connections cannot be listed.
-pub fn undo(group: u64, pins: &Pins) -> Result<bool, HostError> {
-    if !pins.are_there() {
+pub fn undo(group: u64, pin: &Pin) -> Result<bool, HostError> {
+    if pin.left().is_none() {
         return Ok(false);
     }
     messages::collect();
@@ -196,15 +210,15 @@ pub fn undo(group: u64, pins: &Pins) -> Result<bool, HostError> {
         policy: &Policy::default(),
         controls: &[],
         group,
+        is_whole: false,
         is_dry: false,
     };
     let generation = load::first_generation();
-    let object = load::load(&orders, generation, &load::Kept::Pinned(pins));
+    let object = load::load(&orders, generation, &load::Kept::Pinned(pin));
     let object = object.map_err(|error| refused(&error))?;
-    let link = load::program(&object, "pass").attach();
-    let link = link.map_err(|error| refused(&error))?;
-    NetworkNamespaces::of_host().each(|| read(&link, |_| {}), HostError::Namespace)?;
-    pins.remove();
+    adopt(&object)?;
+    everywhere(&object, &NetworkNamespaces::default(), "pass", |_| {})?;
+    pin.remove();
     Ok(true)
 }
 

@@ -65,7 +65,10 @@ fn rule(node: &Node, allow_nocc: &[Network], findings: &mut Findings) -> Option<
     let gives = action != Action::default();
     if gives == leaves_alone && fields.is_complete() {
         let (message, help) = match gives {
-            true => ("a rule that both leaves alone and gives", "leave one of them out"),
+            true => (
+                "a rule that both leaves alone and gives",
+                "leave one of them out",
+            ),
             false => (
                 "a rule that gives nothing",
                 "add congestion_control = \"fairwind\", limit = \"20Mbit/s\" or another action; or leave_alone = true",
@@ -120,7 +123,9 @@ fn conditions(node: &Node, findings: &mut Findings) -> Option<Conditions> {
         local_ports: fields.or_default("local_ports", ports()),
         remote_ports: fields.or_default("remote_ports", ports()),
         direction: fields.optional("direction", direction),
-        least_bytes: fields.optional("bytes", decode::bytes).map_or(0, |bytes| bytes.0),
+        least_bytes: fields
+            .optional("bytes", decode::bytes)
+            .map_or(0, |bytes| bytes.0),
         least_age: fields.or_default("age", age),
     };
     fields.finish(conditions)
@@ -291,19 +296,49 @@ mod tests {
         for (line, expected) in [
             ("limt = \"1Mbit/s\"", ["limt", "limit"]),
             ("congestion_control = \"cubik\"", ["cubik", "cubic"]),
-            ("parameters = { delay = \"1ms\" }", ["parameters", "congestion_control"]),
-            ("congestion_control = \"fairwind\"\nparameters = { dely = \"1ms\" }", ["dely", "delay"]),
-            ("leave_alone = true\nlimit = \"1Mbit/s\"", ["leaves alone", "leave one"]),
+            (
+                "parameters = { delay = \"1ms\" }",
+                ["parameters", "congestion_control"],
+            ),
+            (
+                "congestion_control = \"fairwind\"\nparameters = { dely = \"1ms\" }",
+                ["dely", "delay"],
+            ),
+            (
+                "leave_alone = true\nlimit = \"1Mbit/s\"",
+                ["leaves alone", "leave one"],
+            ),
             ("force = false", ["gives nothing", "leave_alone"]),
             ("limit = \"100Gbit/s\"", ["out of range", "34Gbit/s"]),
             ("send_buffer = \"1kB\"", ["1000", "4KiB"]),
-            ("match = { users = [\"no-such-user\"] }\nlimit = \"1Mbit/s\"", ["no-such-user", "number"]),
-            ("match = { units = [\"a/b\"] }\nlimit = \"1Mbit/s\"", ["a/b", "control_groups"]),
-            ("match = { control_groups = [\"a\"] }\nlimit = \"1Mbit/s\"", ["\"a\"", "/proc/PID/cgroup"]),
-            ("match = { remote = [\"10.0.0\"] }\nlimit = \"1Mbit/s\"", ["10.0.0", "10.0.0.0/8"]),
-            ("match = { local_ports = [\"9-1\"] }\nlimit = \"1Mbit/s\"", ["9-1", "6000-6063"]),
-            ("match = { direction = \"up\" }\nlimit = \"1Mbit/s\"", ["up", "out"]),
-            ("match = { port = 3 }\nlimit = \"1Mbit/s\"", ["port", "ports"]),
+            (
+                "match = { users = [\"no-such-user\"] }\nlimit = \"1Mbit/s\"",
+                ["no-such-user", "number"],
+            ),
+            (
+                "match = { units = [\"a/b\"] }\nlimit = \"1Mbit/s\"",
+                ["a/b", "control_groups"],
+            ),
+            (
+                "match = { control_groups = [\"a\"] }\nlimit = \"1Mbit/s\"",
+                ["\"a\"", "/proc/PID/cgroup"],
+            ),
+            (
+                "match = { remote = [\"10.0.0\"] }\nlimit = \"1Mbit/s\"",
+                ["10.0.0", "10.0.0.0/8"],
+            ),
+            (
+                "match = { local_ports = [\"9-1\"] }\nlimit = \"1Mbit/s\"",
+                ["9-1", "6000-6063"],
+            ),
+            (
+                "match = { direction = \"up\" }\nlimit = \"1Mbit/s\"",
+                ["up", "out"],
+            ),
+            (
+                "match = { port = 3 }\nlimit = \"1Mbit/s\"",
+                ["port", "ports"],
+            ),
         ] {
             let error = wrong(&format!("[[rule]]\nname = \"a\"\n{line}"));
             assert!(error.contains("agent.toml:"), "{line}: {error}");
@@ -326,7 +361,13 @@ mod tests {
         assert!(wrong(rule).contains("allow_nocc"));
         let inside = format!("{rule}match = {{ remote = [\"10.1.0.0/16\"] }}\n");
         assert!(wrong(&inside).contains("allow_nocc"));
-        assert!(read("agent.toml", &format!("allow_nocc = [\"10.0.0.0/8\"]\n{inside}")).is_ok());
+        assert!(
+            read(
+                "agent.toml",
+                &format!("allow_nocc = [\"10.0.0.0/8\"]\n{inside}")
+            )
+            .is_ok()
+        );
         assert!(wrong(&format!("allow_nocc = [\"10.0.0.0/8\"]\n{rule}")).contains("allow_nocc"));
     }
 }

@@ -179,7 +179,9 @@ impl Conditions {
             ports.iter().any(|range| range.contains(&address.port()))
         };
         let network = |networks: &[Network], address: &SocketAddr| {
-            networks.iter().any(|network| network.contains(address.ip()))
+            networks
+                .iter()
+                .any(|network| network.contains(address.ip()))
         };
         let (local, remote) = (&connection.local, &connection.remote);
         [
@@ -198,7 +200,11 @@ impl Conditions {
                 self.units.is_empty() && self.groups.is_empty(),
                 is_in_group,
             ),
-            one(Kind::Local, self.local.is_empty(), network(&self.local, local)),
+            one(
+                Kind::Local,
+                self.local.is_empty(),
+                network(&self.local, local),
+            ),
             one(
                 Kind::Remote,
                 self.remote.is_empty(),
@@ -283,13 +289,25 @@ mod tests {
     #[test]
     fn of_each_kind_one_condition_must_be_met() {
         let network = |text: &str| vec![text.parse().unwrap()];
-        assert_eq!(unmet(|c| c.programs = vec!["curl".into(), "rsync".into()]), None);
-        assert_eq!(unmet(|c| c.programs = vec!["curl".into()]), Some(Kind::Program));
+        assert_eq!(
+            unmet(|c| c.programs = vec!["curl".into(), "rsync".into()]),
+            None
+        );
+        assert_eq!(
+            unmet(|c| c.programs = vec!["curl".into()]),
+            Some(Kind::Program)
+        );
         assert_eq!(unmet(|c| c.users = vec![0]), Some(Kind::User));
         assert_eq!(unmet(|c| c.units = vec!["backup.service".into()]), None);
-        assert_eq!(unmet(|c| c.units = vec!["backup".into()]), Some(Kind::Group));
+        assert_eq!(
+            unmet(|c| c.units = vec!["backup".into()]),
+            Some(Kind::Group)
+        );
         assert_eq!(unmet(|c| c.groups = vec!["/system.slice".into()]), None);
-        assert_eq!(unmet(|c| c.groups = vec!["/backup.service".into()]), Some(Kind::Group));
+        assert_eq!(
+            unmet(|c| c.groups = vec!["/backup.service".into()]),
+            Some(Kind::Group)
+        );
         assert_eq!(
             unmet(|c| {
                 c.groups = vec!["/elsewhere".into()];
@@ -298,13 +316,25 @@ mod tests {
             None
         );
         assert_eq!(unmet(|c| c.local = network("192.0.2.0/24")), None);
-        assert_eq!(unmet(|c| c.remote = network("192.0.2.0/24")), Some(Kind::Remote));
+        assert_eq!(
+            unmet(|c| c.remote = network("192.0.2.0/24")),
+            Some(Kind::Remote)
+        );
         assert_eq!(unmet(|c| c.remote_ports = vec![800..=900]), None);
-        assert_eq!(unmet(|c| c.local_ports = vec![873..=873]), Some(Kind::LocalPort));
-        assert_eq!(unmet(|c| c.direction = Some(Direction::In)), Some(Kind::Direction));
+        assert_eq!(
+            unmet(|c| c.local_ports = vec![873..=873]),
+            Some(Kind::LocalPort)
+        );
+        assert_eq!(
+            unmet(|c| c.direction = Some(Direction::In)),
+            Some(Kind::Direction)
+        );
         assert_eq!(unmet(|c| c.least_bytes = 1000), None);
         assert_eq!(unmet(|c| c.least_bytes = 1001), Some(Kind::Bytes));
-        assert_eq!(unmet(|c| c.least_age = Duration::from_secs(6)), Some(Kind::Age));
+        assert_eq!(
+            unmet(|c| c.least_age = Duration::from_secs(6)),
+            Some(Kind::Age)
+        );
     }
 
     #[test]

@@ -30,8 +30,6 @@ pub struct Tables {
     pub incoming: u64,
     /// As `incoming`.
     pub outgoing: u64,
-    /// All rules.
-    pub all: u64,
     /// Those with conditions that are met only later.
     pub later: u64,
     /// Their least bytes, by rule.
@@ -74,7 +72,6 @@ impl Tables {
     }
 
     fn add(&mut self, rule: u64, of: &Conditions) {
-        self.all |= rule;
         if of.direction != Some(Direction::Out) {
             self.incoming |= rule;
         }
@@ -121,11 +118,6 @@ impl Tables {
         for port in of.remote_ports.iter().cloned().flatten() {
             *self.remote_ports.entry(port).or_default() |= rule;
         }
-    }
-
-    /// Whether any rule asks for a control group.
-    pub fn has_groups(&self) -> bool {
-        self.any[GROUP] != self.all
     }
 }
 
@@ -203,8 +195,16 @@ mod tests {
             groups,
             network(&tables.local, &of.local),
             network(&tables.remote, &of.remote),
-            tables.local_ports.get(&of.local.port()).copied().unwrap_or(0),
-            tables.remote_ports.get(&of.remote.port()).copied().unwrap_or(0),
+            tables
+                .local_ports
+                .get(&of.local.port())
+                .copied()
+                .unwrap_or(0),
+            tables
+                .remote_ports
+                .get(&of.remote.port())
+                .copied()
+                .unwrap_or(0),
         ];
         let direction = match of.direction {
             Direction::In => tables.incoming,
@@ -223,7 +223,9 @@ mod tests {
         (rules != 0).then(|| rules.trailing_zeros() as usize)
     }
 
-    fn some<T: Clone + std::fmt::Debug + 'static>(of: &'static [T]) -> impl Strategy<Value = Vec<T>> {
+    fn some<T: Clone + std::fmt::Debug + 'static>(
+        of: &'static [T],
+    ) -> impl Strategy<Value = Vec<T>> {
         prop_oneof![
             2 => Just(Vec::new()),
             1 => prop::sample::subsequence(of, 1..=of.len()),
@@ -231,13 +233,23 @@ mod tests {
     }
 
     fn networks() -> impl Strategy<Value = Vec<Network>> {
-        some(&["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.1.1", "::/0", "2001:db8::/32"])
-            .prop_map(|texts| texts.iter().map(|text| text.parse().unwrap()).collect())
+        some(&[
+            "0.0.0.0/0",
+            "10.0.0.0/8",
+            "10.1.0.0/16",
+            "10.1.1.1",
+            "::/0",
+            "2001:db8::/32",
+        ])
+        .prop_map(|texts| texts.iter().map(|text| text.parse().unwrap()).collect())
     }
 
     fn ports() -> impl Strategy<Value = Vec<std::ops::RangeInclusive<u16>>> {
         let ranges = [1..=2, 2..=3, 3..=3];
-        prop_oneof![Just(Vec::new()), prop::sample::subsequence(ranges.to_vec(), 1..=3)]
+        prop_oneof![
+            Just(Vec::new()),
+            prop::sample::subsequence(ranges.to_vec(), 1..=3)
+        ]
     }
 
     prop_compose! {
@@ -324,14 +336,20 @@ mod tests {
             ..Rule::default()
         };
         let policy = Policy {
-            rules: vec![rule(&["10.0.0.0/8"]), rule(&["10.1.0.0/16", "10.0.0.0/8"]), rule(&[])],
+            rules: vec![
+                rule(&["10.0.0.0/8"]),
+                rule(&["10.1.0.0/16", "10.0.0.0/8"]),
+                rule(&[]),
+            ],
         };
         let tables = Tables::of(&policy);
         let network = |text: &str| text.parse::<Network>().unwrap();
-        let expected = [(network("10.0.0.0/8"), 0b11), (network("10.1.0.0/16"), 0b11)];
+        let expected = [
+            (network("10.0.0.0/8"), 0b11),
+            (network("10.1.0.0/16"), 0b11),
+        ];
         assert_eq!(tables.remote, expected);
         assert_eq!(tables.any[REMOTE], 0b100);
-        assert!(!tables.has_groups());
     }
 
     #[test]

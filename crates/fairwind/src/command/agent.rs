@@ -8,8 +8,8 @@ use std::sync::mpsc;
 use std::thread;
 
 use clap::{Args, Subcommand};
-use fairwind_agent::daemon::{self, Access, Handle, Options, Status};
 use fairwind_advice_client::{Client, ClientError};
+use fairwind_agent::daemon::{self, Access, Handle, Options, Status};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 

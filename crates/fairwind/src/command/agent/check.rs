@@ -139,7 +139,10 @@ fn gives(action: &Action) -> String {
     if action.is_lower_effort {
         parts.push("the Lower-Effort mark".to_owned());
     }
-    let buffers = [("send", action.send_buffer), ("receive", action.receive_buffer)];
+    let buffers = [
+        ("send", action.send_buffer),
+        ("receive", action.receive_buffer),
+    ];
     for (name, bytes) in buffers {
         if let Some(bytes) = bytes {
             parts.push(format!("a {name} buffer of {bytes} bytes"));

@@ -64,7 +64,8 @@ fn rules(status: &Status) -> Table {
         table.row([
             rule.name.clone(),
             rule.congestion_control.clone().unwrap_or_else(dash),
-            rule.limit_mbps.map_or_else(dash, |limit| format!("{limit}")),
+            rule.limit_mbps
+                .map_or_else(dash, |limit| format!("{limit}")),
             counts.connections.to_string(),
             counts.given.to_string(),
             counts.own.to_string(),

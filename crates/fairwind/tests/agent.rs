@@ -1,0 +1,688 @@
+//! `fairwind agent` as an operator meets it: on control groups and network namespaces of the tests' own.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fairwind_cc::kernel::{check_requirements, load_as};
+use fairwind_cc::native;
+use fairwind_testing::{in_new_network_namespace, permitted, root, wait_until};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::everybody::Everybody;
+
+const FAIRWIND: &str = env!("CARGO_BIN_EXE_fairwind");
+
+/// Reads expressions line by line, and answers each with a line.
+const PROGRAM: &str = r#"
+import os, socket, sys
+def control(s): return s.getsockopt(6, 13, 16).split(b'\0')[0].decode()
+def choose(s, name): s.setsockopt(6, 13, name)
+def listen(address='127.0.0.1', port=7000, family=socket.AF_INET):
+    return socket.create_server((address, port), family=family, dualstack_ipv6=address == '::')
+def pair(server, address=None, prepare=lambda s: None):
+    client = socket.socket(server.family)
+    prepare(client)
+    client.connect(address or server.getsockname()[:2])
+    return client, server.accept()[0]
+def move(pair, bytes):
+    while bytes > 0:
+        pair[0].sendall(b'x' * 50000)
+        left = 50000
+        while left > 0: left -= len(pair[1].recv(left))
+        bytes -= 50000
+kept = {}
+for line in sys.stdin:
+    try: print(eval(line), flush=True)
+    except Exception as error: print('error:', error, flush=True)
+"#;
+
+fn may_run() -> bool {
+    permitted(check_requirements()) && permitted(root())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A control group, and a folder for the files of an agent that takes care of it.
+struct Host {
+    group: PathBuf,
+    folder: TempDir,
+}
+
+impl Host {
+    fn new() -> Host {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let root = fairwind_kernel::mounted("cgroup2").unwrap();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let group = root.join(format!("fairwind-test-{}-{number}", std::process::id()));
+        fs::create_dir(&group).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        Host { group, folder }
+    }
+
+    fn policy(&self, text: &str) {
+        fs::write(self.folder.path().join("agent.toml"), text).unwrap();
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("agent.sock")
+    }
+
+    /// The command that starts the agent with more options.
+    fn command(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(FAIRWIND);
+        let policy = self.folder.path().join("agent.toml");
+        command.arg("agent").arg("--policy").arg(policy);
+        command.arg("--control-group").arg(&self.group);
+        command.arg("--socket").arg(self.socket()).args(options);
+        command
+    }
+
+    /// Starts an agent, and waits until it can be asked.
+    fn agent(&self, options: &[&str]) -> Agent {
+        Agent::start(self.command(options))
+    }
+
+    fn ask(&self, what: &[&str]) -> Output {
+        let mut command = Command::new(FAIRWIND);
+        command
+            .arg("agent")
+            .args(what)
+            .arg("--socket")
+            .arg(self.socket());
+        command.output().unwrap()
+    }
+
+    fn status(&self) -> Value {
+        let output = self.ask(&["status", "--live", "--json"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// A program in the control group, or in one below it, in a network namespace of its own.
+    fn program_in(&self, below: &str) -> Program {
+        let group = self.group.join(below);
+        fs::create_dir_all(&group).unwrap();
+        let procs = group.join("cgroup.procs");
+        in_new_network_namespace(move || {
+            let enter = format!(
+                "echo 0 > {}; exec /usr/bin/python3 -c \"$1\"",
+                procs.display()
+            );
+            let mut child = Command::new("/bin/sh")
+                .args(["-c", &enter, "sh", PROGRAM])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            Program {
+                input: child.stdin.take().unwrap(),
+                output: BufReader::new(child.stdout.take().unwrap()),
+                child,
+            }
+        })
+    }
+
+    fn program(&self) -> Program {
+        self.program_in("")
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let below = fs::read_dir(&self.group).into_iter().flatten().flatten();
+        for entry in below.filter(|entry| entry.path().is_dir()) {
+            let _ = fs::remove_dir(entry.path());
+        }
+        // Its last process may not have been buried yet.
+        let gone = || fs::remove_dir(&self.group).is_ok() || !self.group.exists();
+        fairwind_testing::eventually(gone);
+    }
+}
+
+struct Agent {
+    child: Child,
+}
+
+impl Agent {
+    fn start(mut command: Command) -> Agent {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut said).unwrap();
+        assert!(said.starts_with("asked by "), "{said}");
+        Agent { child }
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: our own child, which has not been waited for.
+        unsafe { libc::kill(self.child.id() as i32, signal) };
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.signal(libc::SIGTERM);
+        let _ = self.child.wait();
+    }
+}
+
+struct Program {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Program {
+    /// What an expression is.
+    #[track_caller]
+    fn eval(&mut self, expression: &str) -> String {
+        writeln!(self.input, "{expression}").unwrap();
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        let line = line.trim_end().to_owned();
+        assert!(!line.starts_with("error:"), "{expression}: {line}");
+        line
+    }
+
+    /// Calls it what the expression is.
+    #[track_caller]
+    fn keep(&mut self, name: &str, expression: &str) {
+        self.eval(&format!("kept.update({name}=({expression}))"));
+    }
+
+    /// The controls of both ends of a pair.
+    #[track_caller]
+    fn controls(&mut self, pair: &str) -> [String; 2] {
+        let said = self.eval(&format!("' '.join(control(s) for s in kept['{pair}'])"));
+        let (client, server) = said.split_once(' ').unwrap();
+        [client.to_owned(), server.to_owned()]
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const RENO_OUT: &str = "
+[[rule]]
+name = \"out\"
+congestion_control = \"reno\"
+limit = \"80Mbit/s\"
+lower_effort = true
+match = { direction = \"out\", remote_ports = [7000] }
+";
+
+#[test]
+fn connections_get_what_the_first_rule_says_from_their_beginning_and_get_it_back() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    let mut program = host.program();
+    program.keep("server", "listen()");
+    program.keep("before", "pair(kept['server'])");
+    let [standard, _] = program.controls("before");
+    assert_ne!(standard, "reno");
+    host.policy(RENO_OUT);
+    let _agent = host.agent(&[]);
+    // Both what was there and what comes.
+    program.keep("after", "pair(kept['server'])");
+    for pair in ["before", "after"] {
+        assert_eq!(
+            program.controls(pair),
+            ["reno", standard.as_str()],
+            "{pair}"
+        );
+        let class = format!("kept['{pair}'][0].getsockopt(socket.IPPROTO_IP, socket.IP_TOS)");
+        assert_eq!(program.eval(&class), "4");
+        let limit = format!("kept['{pair}'][0].getsockopt(socket.SOL_SOCKET, 47)");
+        assert_eq!(program.eval(&limit), "10000000");
+    }
+    let status = host.status();
+    assert_eq!(status["rules"][0]["connections"], 2);
+    assert_eq!(status["rules"][0]["given"], 2);
+    let connections = status["connections"].as_array().unwrap();
+    assert_eq!(connections.len(), 4);
+    let out = |one: &&Value| one["incoming"] == false;
+    for one in connections.iter().filter(out) {
+        assert_eq!(one["rule"], "out");
+        assert_eq!(one["program"], "python3");
+        assert_eq!(one["before"]["congestion_control"], standard.as_str());
+        assert_eq!(one["why"]["gave_limit"], true);
+    }
+
+    let undone = host.ask(&["undo"]);
+    assert!(undone.status.success(), "{}", text(&undone.stderr));
+    for pair in ["before", "after"] {
+        assert_eq!(program.controls(pair), [standard.as_str(); 2], "{pair}");
+        let class = format!("kept['{pair}'][0].getsockopt(socket.IPPROTO_IP, socket.IP_TOS)");
+        assert_eq!(program.eval(&class), "0");
+    }
+    program.keep("undone", "pair(kept['server'])");
+    assert_eq!(program.controls("undone"), [standard.as_str(); 2]);
+    assert!(host.ask(&["reload"]).status.success());
+    assert_eq!(program.controls("undone"), ["reno", standard.as_str()]);
+}
+
+#[test]
+fn addresses_of_either_family_units_users_and_listeners_are_told_apart() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy(&format!(
+        "
+        [[rule]]
+        name = \"mapped\"
+        congestion_control = \"cubic\"
+        match = {{ remote = [\"127.0.0.0/8\"], remote_ports = [7001] }}
+        [[rule]]
+        name = \"six\"
+        congestion_control = \"reno\"
+        match = {{ remote = [\"::1\"], direction = \"out\" }}
+        [[rule]]
+        name = \"unit\"
+        congestion_control = \"reno\"
+        match = {{ units = [\"backup.service\"], users = [0], programs = [\"python3\"], remote_ports = [7000] }}
+        [[rule]]
+        name = \"group\"
+        congestion_control = \"cubic\"
+        match = {{ control_groups = [\"/{}/other.service\"], local_ports = [\"6999-7000\"], direction = \"in\" }}
+        ",
+        host.group.file_name().unwrap().to_str().unwrap()
+    ));
+    let _agent = host.agent(&[]);
+    for (below, expected) in [("backup.service", "reno"), ("other.service", "none")] {
+        let mut program = host.program_in(below);
+        program.keep("server", "listen()");
+        program.keep("pair", "pair(kept['server'])");
+        let [client, server] = program.controls("pair");
+        match expected {
+            "reno" => assert_eq!([client.as_str(), &server], ["reno", "bbr"]),
+            _ => assert_eq!([client.as_str(), &server], ["bbr", "cubic"]),
+        }
+    }
+    let mut program = host.program_in("backup.service");
+    program.keep("six", "listen('::1', 7000, socket.AF_INET6)");
+    program.keep("pair", "pair(kept['six'])");
+    assert_eq!(program.controls("pair")[0], "reno");
+    program.keep("any", "listen('::', 7001, socket.AF_INET6)");
+    program.keep("mapped", "pair(kept['any'], ('::ffff:127.0.0.1', 7001))");
+    assert_eq!(program.controls("mapped")[0], "cubic");
+}
+
+#[test]
+fn a_connection_meets_a_rule_when_it_has_moved_enough_or_is_old_enough() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy(
+        "
+        [[rule]]
+        name = \"large\"
+        congestion_control = \"reno\"
+        match = { direction = \"in\", bytes = \"1MB\" }
+        [[rule]]
+        name = \"old\"
+        congestion_control = \"cubic\"
+        match = { direction = \"out\", age = \"2s\" }
+        ",
+    );
+    let _agent = host.agent(&[]);
+    let mut program = host.program();
+    program.keep("server", "listen()");
+    program.keep("pair", "pair(kept['server'])");
+    let began = Instant::now();
+    let before = program.controls("pair");
+    program.eval("move(kept['pair'], 1100000)");
+    wait_until("the large one is switched", || {
+        program.controls("pair")[1] == "reno"
+    });
+    wait_until("the old one is switched", || {
+        program.controls("pair")[0] == "cubic"
+    });
+    assert!(began.elapsed() > Duration::from_secs(2));
+    assert!(!before.contains(&"reno".to_owned()) && !before.contains(&"cubic".to_owned()));
+}
+
+#[test]
+fn a_program_keeps_what_it_chooses_unless_the_rule_says_otherwise() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    let rule = |force: bool| {
+        format!(
+            "[[rule]]\nname = \"out\"\ncongestion_control = \"reno\"\nforce = {force}\nmatch = {{ direction = \"out\" }}"
+        )
+    };
+    host.policy(&rule(false));
+    let _agent = host.agent(&[]);
+    let mut program = host.program();
+    program.keep("server", "listen()");
+    program.keep(
+        "chosen",
+        "pair(kept['server'], None, lambda s: choose(s, b'cubic'))",
+    );
+    assert_eq!(program.controls("chosen")[0], "cubic");
+    program.keep("later", "pair(kept['server'])");
+    assert_eq!(program.controls("later")[0], "reno");
+    program.eval("choose(kept['later'][0], b'cubic')");
+    assert_eq!(program.controls("later")[0], "cubic");
+    let status = host.status();
+    assert_eq!(status["rules"][0]["own"], 1);
+    let kept = status["connections"].as_array().unwrap().iter();
+    assert_eq!(kept.filter(|one| one["why"]["kept_own"] == true).count(), 2);
+
+    host.policy(&rule(true));
+    assert!(host.ask(&["reload"]).status.success());
+    assert_eq!(program.controls("chosen")[0], "reno");
+    assert_eq!(program.controls("later")[0], "reno");
+    program.eval("choose(kept['later'][0], b'cubic')");
+    assert_eq!(program.controls("later")[0], "reno");
+    assert_eq!(host.status()["rules"][0]["ignored"], 1);
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_tells() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy(RENO_OUT);
+    let _agent = host.agent(&["--dry-run"]);
+    let mut program = host.program();
+    program.keep("server", "listen()");
+    program.keep("pair", "pair(kept['server'])");
+    assert_ne!(program.controls("pair")[0], "reno");
+    let status = host.status();
+    assert_eq!(status["dry_run"], true);
+    assert_eq!(status["rules"][0]["connections"], 1);
+    assert_eq!(status["rules"][0]["given"], 0);
+    let connections = status["connections"].as_array().unwrap();
+    let met = connections.iter().find(|one| one["rule"] == "out").unwrap();
+    assert_eq!(met["why"]["only_told"], true);
+    let said = text(&host.ask(&["status", "--live"]).stdout);
+    assert!(said.contains("a dry run"), "{said}");
+}
+
+#[test]
+fn a_policy_with_a_mistake_changes_nothing_and_names_line_and_key() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy("[[rule]]\nname = \"a\"\nlimt = \"1Mbit/s\"\n");
+    let output = host.command(&[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("agent.toml:3:") && said.contains("limit"),
+        "{said}"
+    );
+
+    host.policy(RENO_OUT);
+    let agent = host.agent(&[]);
+    host.policy("[[rule]]\nname = \"a\"\ncongestion_control = \"cubik\"\n");
+    let output = host.ask(&["reload"]);
+    assert!(!output.status.success());
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("agent.toml:3:") && said.contains("cubic"),
+        "{said}"
+    );
+    agent.signal(libc::SIGHUP);
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(host.status()["rules"][0]["name"], "out");
+    host.policy("");
+    agent.signal(libc::SIGHUP);
+    wait_until("the policy is read anew", || {
+        host.status()["rules"].as_array().unwrap().is_empty()
+    });
+}
+
+#[test]
+fn there_is_one_agent_for_a_control_group() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy(RENO_OUT);
+    let _agent = host.agent(&[]);
+    let output = host.command(&[]).output();
+    let said = text(&output.unwrap().stderr);
+    assert!(said.contains("already"), "{said}");
+}
+
+#[test]
+fn what_a_killed_agent_has_left_is_taken_over_or_given_back() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy(RENO_OUT);
+    // A BPF file system of its own, which the host may not have.
+    let mut holder = Command::new("unshare")
+        .args(["--mount", "sh", "-c"])
+        .arg("mount -t bpf bpf /sys/fs/bpf && echo mounted && exec sleep 100")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(holder.stdout.take().unwrap())
+        .read_line(&mut said)
+        .unwrap();
+    assert_eq!(said, "mounted\n");
+    let there = |command: Command| {
+        let mut inside = Command::new("nsenter");
+        inside.args(["--mount", "--target", &holder.id().to_string()]);
+        inside.arg(command.get_program()).args(command.get_args());
+        inside
+    };
+    let killed = |agent: &mut Agent| {
+        agent.signal(libc::SIGKILL);
+        agent.child.wait().unwrap();
+    };
+    let mut program = host.program();
+    program.keep("server", "listen()");
+    let mut agent = Agent::start(there(host.command(&[])));
+    program.keep("pair", "pair(kept['server'])");
+    killed(&mut agent);
+    assert_eq!(program.controls("pair")[0], "reno");
+    program.keep("meanwhile", "pair(kept['server'])");
+    let [standard, _] = program.controls("meanwhile");
+    assert_ne!(standard, "reno");
+
+    let mut agent = Agent::start(there(host.command(&[])));
+    assert_eq!(program.controls("meanwhile")[0], "reno");
+    let status = host.status();
+    let connections = status["connections"].as_array().unwrap().iter();
+    let given: Vec<_> = connections.filter(|one| one["rule"] == "out").collect();
+    assert_eq!(given.len(), 2);
+    for one in given {
+        assert_eq!(one["before"]["congestion_control"], standard.as_str());
+    }
+    killed(&mut agent);
+    let mut undo = Command::new(FAIRWIND);
+    undo.args(["agent", "undo", "--socket"]).arg(host.socket());
+    undo.arg("--control-group").arg(&host.group);
+    let said = text(&there(undo).output().unwrap().stdout);
+    assert!(said.contains("has been given back"), "{said}");
+    assert_eq!(program.controls("pair")[0], standard);
+    assert_eq!(program.controls("meanwhile")[0], standard);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+}
+
+#[test]
+fn a_control_may_be_unloaded_beneath_the_agent_and_loaded_again() {
+    if !may_run() {
+        return;
+    }
+    let name = format!("fw_beneath_{:04x}", std::process::id() & 0xffff);
+    let parameters = native::find("sfsack").unwrap().default_parameters();
+    let loaded = load_as(&parameters, &name).unwrap();
+    let host = Host::new();
+    host.policy(&format!(
+        "[[rule]]\nname = \"a\"\ncongestion_control = \"kernel:{name}\"\n"
+    ));
+    let _agent = host.agent(&[]);
+    let mut program = host.program();
+    program.keep("server", "listen()");
+    program.keep("pair", "pair(kept['server'])");
+    assert_eq!(program.controls("pair")[0], name);
+
+    drop(loaded);
+    program.keep("without", "pair(kept['server'])");
+    assert_ne!(program.controls("without")[0], name);
+    assert_eq!(program.controls("pair")[0], name);
+    program.eval("move(kept['pair'], 100000)");
+    assert_eq!(host.status()["rules"][0]["refused"], 2);
+
+    let _loaded = load_as(&parameters, &name).unwrap();
+    program.keep("after", "pair(kept['server'])");
+    assert_eq!(program.controls("after")[0], name);
+    wait_until("the others follow", || {
+        program.controls("without")[0] == name
+    });
+}
+
+#[test]
+fn who_may_ask_and_who_may_change() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy(RENO_OUT);
+    let everybody = Everybody::new();
+    let ask = |what: &str| {
+        let mut command = everybody.command();
+        command.args(["agent", what, "--socket"]).arg(host.socket());
+        command.output().unwrap()
+    };
+    {
+        let _agent = host.agent(&[]);
+        let said = text(&ask("status").stderr);
+        assert!(said.contains("Permission denied"), "{said}");
+    }
+    let _agent = host.agent(&["--socket-group", "nogroup"]);
+    let status = ask("status");
+    assert!(status.status.success(), "{}", text(&status.stderr));
+    let undo = ask("undo");
+    assert!(!undo.status.success());
+    let said = text(&undo.stderr);
+    assert!(said.contains("only root"), "{said}");
+    assert_eq!(host.status()["undone"], false);
+
+    let none = host.command(&["--socket-group", "no-such-group"]).output();
+    let said = text(&none.unwrap().stderr);
+    assert!(
+        said.contains("no-such-group") || said.contains("already"),
+        "{said}"
+    );
+}
+
+#[test]
+fn without_rights_the_message_names_them() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy(RENO_OUT);
+    let everybody = Everybody::new();
+    let mut command = everybody.command();
+    command.args(["agent", "--policy"]);
+    command.arg(host.folder.path().join("agent.toml"));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("CAP_BPF") && said.contains("root"), "{said}");
+}
+
+/// Ten thousand connections open, move something and close, while the policy is read anew and the agent is killed a hundred
+/// times.
+#[test]
+fn no_connection_fails_while_the_policy_changes_and_the_agent_is_killed() {
+    if !may_run() {
+        return;
+    }
+    const CONNECTIONS: u32 = 10_000;
+    const KILLS: u32 = 100;
+    let host = Host::new();
+    let rules = ["reno", "cubic"].map(|control| {
+        format!(
+            "[[rule]]\nname = \"all\"\ncongestion_control = \"{control}\"\nlimit = \"1Gbit/s\"\n"
+        )
+    });
+    host.policy(&rules[0]);
+    let mut program = host.program();
+    program.keep("server", "listen()");
+    let moves = format!(
+        "sum(move((p := pair(kept['server'])), 50000) is None and [s.close() for s in p] == [None, None] \
+         for _ in range({CONNECTIONS}))"
+    );
+    writeln!(program.input, "{moves}").unwrap();
+    for kill in 0..KILLS {
+        let mut agent = host.agent(&[]);
+        host.policy(&rules[kill as usize % 2]);
+        agent.signal(libc::SIGHUP);
+        thread::sleep(Duration::from_millis(50));
+        agent.signal(libc::SIGKILL);
+        agent.child.wait().unwrap();
+    }
+    let mut said = String::new();
+    program.output.read_line(&mut said).unwrap();
+    assert_eq!(said.trim(), CONNECTIONS.to_string());
+}
+
+#[test]
+fn an_idle_agent_needs_hardly_anything() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy(&format!(
+        "{RENO_OUT}\n[[rule]]\nname = \"old\"\nlimit = \"1Gbit/s\"\nmatch = {{ age = \"1h\" }}\n"
+    ));
+    let agent = host.agent(&[]);
+    let process = PathBuf::from(format!("/proc/{}", agent.child.id()));
+    let before = processor_seconds(&process);
+    let began = Instant::now();
+    thread::sleep(Duration::from_secs(10));
+    let share = (processor_seconds(&process) - before) / began.elapsed().as_secs_f64();
+    assert!(share < 0.005, "{share} of a core");
+    let resident = field(&process, "VmRSS:");
+    assert!(resident < 30 << 10, "{resident} KiB");
+}
+
+/// Processor time of a process so far, from ticks of 10 ms.
+fn processor_seconds(process: &Path) -> f64 {
+    let stat = fs::read_to_string(process.join("stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let ticks = |at: usize| fields[at].parse::<f64>().unwrap();
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+fn field(process: &Path, name: &str) -> u64 {
+    let status = fs::read_to_string(process.join("status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
