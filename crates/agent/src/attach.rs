@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fairwind_bpf::messages;
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of the longest name of a congestion control in the kernel.
 const NAME_MAX: usize = 15;
@@ -52,7 +52,7 @@ impl Given {
 }
 
 /// What became of the connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// That were given the control.
     pub given: u64,

@@ -52,12 +52,21 @@ impl ControlGroup {
     ///
     /// If there is no such file system, or the process may not make groups below its own.
     pub fn make() -> Result<ControlGroup, GroupError> {
+        ControlGroup::make_for(std::process::id())
+    }
+
+    /// The same below the group of another process, by whose number it is named.
+    ///
+    /// # Errors
+    ///
+    /// As of [`make`](ControlGroup::make); and if there is no such process.
+    pub fn make_for(process: u32) -> Result<ControlGroup, GroupError> {
         let root = fairwind_kernel::mounted("cgroup2").ok_or(GroupError::NotMounted)?;
-        let own = Path::new("/proc/self/cgroup");
-        let groups = fs::read_to_string(own).map_err(at(own))?;
+        let own = PathBuf::from(format!("/proc/{process}/cgroup"));
+        let groups = fs::read_to_string(&own).map_err(at(&own))?;
         let parent = root.join(own_path(&groups).ok_or(GroupError::NotMounted)?);
         remove_left(&parent);
-        let folder = parent.join(format!("{PREFIX}{}", std::process::id()));
+        let folder = parent.join(format!("{PREFIX}{process}"));
         match fs::create_dir(&folder) {
             // Of a process that had this number, whose command goes on.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -93,6 +102,26 @@ impl ControlGroup {
     /// If this process has no descriptor left.
     pub fn door(&self) -> io::Result<Door> {
         Ok(Door(self.members.try_clone()?))
+    }
+
+    /// Moves a process into it.
+    ///
+    /// # Errors
+    ///
+    /// If the process may not be moved.
+    pub fn admit(&self, process: u32) -> Result<(), GroupError> {
+        let written = (&self.members).write_all(process.to_string().as_bytes());
+        written.map_err(at(&self.folder))
+    }
+
+    /// Moves a process of it to the group above.
+    ///
+    /// # Errors
+    ///
+    /// If the process is gone, or may not be moved.
+    pub fn release(&self, process: u32) -> Result<(), GroupError> {
+        let above = self.folder.with_file_name("cgroup.procs");
+        fs::write(&above, process.to_string()).map_err(at(&above))
     }
 
     /// The processes in it.

@@ -8,6 +8,7 @@
 //! `CAP_NET_ADMIN` with the right to make a control group. The [`RunError`](run::RunError) names what is missing.
 
 pub mod attach;
+pub mod attended;
 pub mod control_group;
 pub mod daemon;
 pub mod hold;

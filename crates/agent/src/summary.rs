@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use fairwind_cc::kernel::object;
 use fairwind_trace::control_state::{ControlState, StateField};
 use fairwind_trace::event::{Event, Sample, State};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::attach::Counts;
 use crate::hold::Hold;
@@ -19,7 +19,7 @@ const MODE: &str = "fairwind_mode";
 const YIELDING: [i64; 2] = [3, 4];
 
 /// A connection from its first event on.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Connection {
     /// Address and port of this host.
     pub local: SocketAddr,
@@ -208,7 +208,7 @@ fn mode(state: &Option<ControlState>) -> Option<&StateField> {
 }
 
 /// What the connections of a command did.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// The control that they were given, by the kernel's name; `None` if they kept theirs.
     pub congestion_control: Option<String>,

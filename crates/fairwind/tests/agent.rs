@@ -613,6 +613,109 @@ fn without_rights_the_message_names_them() {
     assert!(said.contains("CAP_BPF") && said.contains("root"), "{said}");
 }
 
+/// A run of everybody's: both ends' controls, and what is said at the end.
+const RUN: &str = "
+import socket
+control = lambda s: s.getsockopt(6, 13, 16).split(b'\\0')[0].decode()
+server = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(server.getsockname())
+print(control(client), control(server.accept()[0]))
+";
+
+#[test]
+fn who_has_no_rights_runs_programs_by_the_agent() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy("[[rule]]\nname = \"all\"\ncongestion_control = \"cubic\"\n");
+    let _agent = host.agent(&["--socket-group", "nogroup"]);
+    let socket = host.socket();
+    let [ran, refused] = in_new_network_namespace(move || {
+        let everybody = Everybody::new();
+        let run = |options: &[&str]| {
+            let mut command = everybody.command();
+            command.args(["run", "--agent"]).arg(&socket).args(options);
+            command.args(["--", "/usr/bin/python3", "-c", RUN]);
+            command.output().unwrap()
+        };
+        [
+            run(&["--control", "reno", "--limit", "1Gbit/s"]),
+            run(&["--control", "nocc", "--allow-nocc"]),
+        ]
+    });
+    let said = text(&ran.stderr);
+    assert_eq!(text(&ran.stdout), "reno reno\n", "{said}");
+    assert!(said.starts_with("fairwind: 2 connections: "), "{said}");
+    assert_eq!(refused.status.code(), Some(2));
+    let said = text(&refused.stderr);
+    assert!(said.contains("nocc is for root alone"), "{said}");
+}
+
+#[test]
+fn a_killed_run_by_the_agent_leaves_nothing_behind() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy("");
+    let _agent = host.agent(&["--socket-group", "nogroup"]);
+    let everybody = Everybody::new();
+    let mut command = everybody.command();
+    command.args(["run", "--agent"]).arg(host.socket());
+    command.args(["--limit", "1Gbit/s", "--", "sleep", "100"]);
+    let mut run = command.spawn().unwrap();
+    let group = |process: u32| {
+        let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap();
+        let group = groups.lines().find_map(|line| line.strip_prefix("0::"));
+        group.unwrap().trim_start_matches('/').to_owned()
+    };
+    wait_until("the run is in its group", || {
+        group(run.id()).contains("fairwind-run-")
+    });
+    let group = fairwind_kernel::mounted("cgroup2")
+        .unwrap()
+        .join(group(run.id()));
+    let children = format!("/proc/{0}/task/{0}/children", run.id());
+    wait_until("the command runs", || {
+        fs::read_to_string(&children).is_ok_and(|text| !text.is_empty())
+    });
+    let command: i32 = fs::read_to_string(&children)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    run.kill().unwrap();
+    run.wait().unwrap();
+    // SAFETY: a child of our child, which nobody has waited for.
+    unsafe { libc::kill(command, libc::SIGKILL) };
+    // The next run removes what was left in use.
+    let mut next = everybody.command();
+    next.args(["run", "--quiet", "--agent"]).arg(host.socket());
+    next.args(["--limit", "1Gbit/s", "--", "true"]);
+    assert!(next.status().unwrap().success());
+    wait_until("the group is gone", || !group.exists());
+}
+
+#[test]
+fn what_fairwind_run_has_given_is_not_changed_by_rules() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy("[[rule]]\nname = \"all\"\ncongestion_control = \"cubic\"\nforce = true\n");
+    let _agent = host.agent(&[]);
+    let enter = format!(
+        "echo 0 > {}/cgroup.procs; exec {FAIRWIND} run --control reno -- /usr/bin/python3 -c \"$1\"",
+        host.group.display()
+    );
+    let ran = in_new_network_namespace(move || {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &enter, "sh", RUN]).output().unwrap()
+    });
+    assert_eq!(text(&ran.stdout), "reno reno\n", "{}", text(&ran.stderr));
+}
+
 /// Ten thousand connections open, move something and close, while the policy is read anew and the agent is killed a hundred
 /// times.
 #[test]

@@ -51,8 +51,12 @@ static __always_inline void begin(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
 {
 	u64 now = bpf_ktime_get_ns();
 
-	if (!known->owner.since_ns)
+	if (!known->owner.since_ns) {
 		known->owner.since_ns = now;
+		known->owner.is_of_run = is_of_run((struct sock *)tp);
+	}
+	if (known->owner.is_of_run)
+		return;
 	give(ctx, tp, first_rule(tp, &known->owner, now), known, again);
 }
 
@@ -150,6 +154,7 @@ static __always_inline void guess(struct tcp_sock *tp, struct owner *owner, u64 
 	u32 port = ((struct sock *)tp)->__sk_common.skc_num;
 
 	owner->since_ns = now;
+	owner->is_of_run = is_of_run((struct sock *)tp);
 	owner->is_incoming = !!bpf_map_lookup_elem(&listening, &port);
 }
 
@@ -179,6 +184,8 @@ SEC("iter/tcp") int pass(struct bpf_iter__tcp *ctx)
 		return 0;
 	if (!known->owner.since_ns)
 		guess(tp, &known->owner, now);
+	if (known->owner.is_of_run)
+		return 0;
 	give(tp, tp, first_rule(tp, &known->owner, now), known, false);
 	return 0;
 }

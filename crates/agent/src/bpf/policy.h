@@ -71,7 +71,7 @@ struct owner {
 	u8 is_incoming;
 	u8 is_known; /* the program is */
 	u8 has_chosen; /* the program has chosen its congestion control */
-	u8 unused;
+	u8 is_of_run; /* of `fairwind run`, which decides itself */
 };
 
 static __always_inline u64 rules(void *table, const void *key)
@@ -128,6 +128,27 @@ static __noinline u64 group_rules(struct tcp_sock *tp)
 		found |= rules(&groups, &path);
 	}
 	return found;
+}
+
+/* Whether it is in the control group of a run, or below one, by the name. */
+static __always_inline bool is_of_run(struct sock *sk)
+{
+	struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
+	const char prefix[] = "fairwind-run-";
+
+	for (int i = 0; i < GROUP_LEVELS && cgroup; i++) {
+		struct cgroup_subsys_state *parent = cgroup->self.parent;
+		char name[16] = {};
+		bool is_same = true;
+
+		bpf_probe_read_kernel_str(name, sizeof(name), cgroup->kn->name);
+		for (unsigned int at = 0; at < sizeof(prefix) - 1; at++)
+			is_same &= name[at] == prefix[at];
+		if (is_same)
+			return true;
+		cgroup = parent ? parent->cgroup : 0;
+	}
+	return false;
 }
 
 /* Whether the connection is in the control group of whose connections the agent takes care, or below it. */

@@ -1,6 +1,7 @@
 //! The agent: takes care of a host's connections by a policy file until it is stopped.
 
 mod lock;
+mod runs;
 mod server;
 mod status;
 
@@ -14,12 +15,14 @@ use std::time::{Duration, Instant};
 
 use fairwind_cc::kernel::{Choice, LoadError, Provided, available, provide};
 use fairwind_scenario::Diagnostic;
+use fairwind_trace::kernel::{TraceError, check_requirements};
 
 use crate::control_group;
 use crate::host::{self, Counts, Host, HostError, Orders, Pin};
 use crate::policy::{self, Policy};
 
 pub use lock::LockError;
+pub use runs::{RunBegun, RunRequest};
 pub use server::{Access, Handle, Request, ServeError, serve};
 pub use status::{LiveConnection, RuleStatus, Status};
 
@@ -46,6 +49,9 @@ pub struct Options {
 /// Why there is no agent, or no other policy.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
+    /// A right or something of the kernel is missing.
+    #[error("{0}")]
+    Requirement(#[from] TraceError),
     /// The policy has a mistake.
     #[error("{0}")]
     Policy(#[from] Diagnostic),
@@ -120,6 +126,7 @@ impl Agent {
     /// been changed then.
     pub fn start(options: Options) -> Result<Agent, AgentError> {
         let policy = load(&options.policy)?;
+        check_requirements()?;
         let controls = provided(&policy, Vec::new()).map_err(|(error, _)| error)?;
         let root = || fairwind_kernel::mounted("cgroup2").ok_or(AgentError::NoGroups);
         let path = options.group.clone().map_or_else(root, Ok)?;

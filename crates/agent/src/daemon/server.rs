@@ -5,15 +5,15 @@
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{self, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use axum::extract::{Query, Request as HttpRequest, State};
+use axum::extract::{Path, Query, Request as HttpRequest, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use axum::{Extension, Json, Router};
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
@@ -25,6 +25,7 @@ use serde_json::json;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, oneshot};
 
+use super::runs::{RunRequest, Runs};
 use super::status::Status;
 
 /// Connections at a time; others wait.
@@ -127,6 +128,8 @@ impl Handle {
 #[derive(Clone, Copy, Debug)]
 struct Peer {
     user: u32,
+    /// 0 if it is in a namespace of processes that is not seen here.
+    process: u32,
 }
 
 impl Peer {
@@ -182,7 +185,7 @@ fn group(name: &str) -> Result<u32, ServeError> {
     Ok(found.ok_or_else(none)?.gid.as_raw())
 }
 
-fn listen(path: &Path, group: Option<u32>) -> io::Result<UnixListener> {
+fn listen(path: &path::Path, group: Option<u32>) -> io::Result<UnixListener> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -217,7 +220,8 @@ async fn accept(listener: UnixListener, handle: Handle) {
         .route("/v1/reload", post(reload))
         .route("/v1/undo", post(undo))
         .route("/metrics", get(metrics))
-        .with_state(handle);
+        .with_state(handle)
+        .merge(runs());
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let permit = Arc::clone(&room).acquire_owned().await;
@@ -241,6 +245,7 @@ async fn converse(stream: UnixStream, router: Router) {
     };
     let peer = Peer {
         user: credentials.uid(),
+        process: credentials.pid().map_or(0, |pid| pid as u32),
     };
     let answers = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
@@ -281,6 +286,36 @@ async fn change(peer: Peer, change: impl Future<Output = Result<Status, String>>
         return (StatusCode::FORBIDDEN, Json(json!({ "error": error }))).into_response();
     }
     answered(change.await.map(Json))
+}
+
+fn runs() -> Router {
+    Router::new()
+        .route("/v1/runs", post(begin))
+        .route("/v1/runs/{run}", delete(end))
+        .with_state(Runs::default())
+}
+
+async fn begin(
+    State(runs): State<Runs>,
+    Extension(peer): Extension<Peer>,
+    Json(request): Json<RunRequest>,
+) -> Response {
+    let begun = runs.begin(peer.process, peer.user, &request).await;
+    answered(begun.map(Json))
+}
+
+async fn end(
+    State(runs): State<Runs>,
+    Extension(peer): Extension<Peer>,
+    Path(run): Path<u64>,
+) -> Response {
+    match runs.end(run, peer.user).await {
+        Some(ended) => answered(ended.map(Json)),
+        None => {
+            let error = "there is no such run of yours";
+            (StatusCode::NOT_FOUND, Json(json!({ "error": error }))).into_response()
+        }
+    }
 }
 
 async fn metrics(State(handle): State<Handle>, _: HttpRequest) -> Response {

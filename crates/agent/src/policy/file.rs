@@ -223,6 +223,10 @@ fn buffer(node: &Node, findings: &mut Findings) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use fairwind_scenario::diagnostic::Sources;
+    use fairwind_scenario::file::value::parse_document;
+    use fairwind_testing::page::{check_sections, keys};
+
     use super::*;
 
     fn wrong(text: &str) -> String {
@@ -369,5 +373,58 @@ mod tests {
             .is_ok()
         );
         assert!(wrong(&format!("allow_nocc = [\"10.0.0.0/8\"]\n{rule}")).contains("allow_nocc"));
+    }
+
+    fn schema() -> serde_json::Value {
+        let schema = include_str!("../../../../docs/reference/agent.schema.json");
+        serde_json::from_str(schema).unwrap()
+    }
+
+    #[test]
+    fn generated_sections_have_the_keys_of_the_schema() {
+        let schema = schema();
+        let rule = &schema["properties"]["rule"]["items"];
+        let known = check_sections("agent.md", |section| {
+            let table = match section.what {
+                "keys of the policy" => &schema,
+                "keys of a rule" => rule,
+                "keys of match" => &rule["properties"]["match"],
+                _ => return None,
+            };
+            Some(keys(table, section))
+        });
+        assert_eq!(known.len(), 3, "{known:?}");
+    }
+
+    #[test]
+    fn the_schema_has_the_fields_of_the_reader() {
+        let schema = schema();
+        let mut findings = Findings::new(Sources::new("t", ""));
+        let table = parse_document("[[rule]]\n[rule.match]").unwrap();
+        policy(&table, &mut findings);
+        let rule = &schema["properties"]["rule"]["items"];
+        for (what, described) in [
+            ("the policy", &schema),
+            ("rule", rule),
+            ("match", &rule["properties"]["match"]),
+        ] {
+            let mut fields = findings.asked[what].clone();
+            fields.sort_unstable();
+            fields.dedup();
+            let described = described["properties"].as_object().unwrap();
+            let mut described: Vec<&String> = described.keys().collect();
+            described.sort_unstable();
+            assert_eq!(described, fields, "{what}");
+        }
+    }
+
+    #[test]
+    fn the_example_of_the_document_is_a_policy() {
+        let document = include_str!("../../../../docs/reference/agent.md");
+        let example = document.split("```toml\n").nth(1).unwrap();
+        let example = example.split("```").next().unwrap();
+        let policy = read("agent.toml", example).unwrap();
+        let names: Vec<&str> = policy.rules.iter().map(|rule| &rule.name[..]).collect();
+        assert_eq!(names, ["inside", "backups", "large uploads"]);
     }
 }

@@ -116,7 +116,21 @@ impl LoadError {
 ///
 /// If `/proc/sys` cannot be read.
 pub fn available() -> io::Result<Vec<String>> {
-    let names = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")?;
+    named("available")
+}
+
+/// Names of the controls that every process may choose.
+///
+/// # Errors
+///
+/// If `/proc/sys` cannot be read.
+pub fn allowed() -> io::Result<Vec<String>> {
+    named("allowed")
+}
+
+fn named(which: &str) -> io::Result<Vec<String>> {
+    let setting = format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control");
+    let names = fs::read_to_string(setting)?;
     Ok(names.split_whitespace().map(str::to_owned).collect())
 }
 

@@ -3,7 +3,7 @@
 mod check;
 mod status;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 
@@ -19,7 +19,7 @@ use crate::output;
 /// Where the policy is looked for.
 const POLICY: &str = "/etc/fairwind/agent.toml";
 /// Where the agent listens.
-const SOCKET: &str = "/run/fairwind/agent.sock";
+pub(super) const SOCKET: &str = "/run/fairwind/agent.sock";
 
 /// Take care of the connections of a host by the rules of a policy file
 ///
@@ -79,12 +79,17 @@ struct Running {
     socket: PathBuf,
 }
 
+/// A client of the agent that listens there.
+pub(super) fn client(socket: &Path) -> Result<Client, Failure> {
+    let url = format!("unix:{}", socket.display());
+    // A pass over many connections takes its time.
+    let deadline = std::time::Duration::from_secs(30);
+    Ok(Client::new(&url)?.with_deadline(deadline))
+}
+
 impl Running {
     fn client(&self) -> Result<Client, Failure> {
-        let url = format!("unix:{}", self.socket.display());
-        // A pass over many connections takes its time.
-        let deadline = std::time::Duration::from_secs(30);
-        Ok(Client::new(&url)?.with_deadline(deadline))
+        client(&self.socket)
     }
 
     fn failed(error: ClientError) -> Failure {

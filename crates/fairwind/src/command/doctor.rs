@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(
             examination.missing(),
             [
-                "lab", "trace", "run", "controls", "nocc", "serve", "drs", "demo"
+                "lab", "trace", "run", "agent", "controls", "nocc", "serve", "drs", "demo"
             ]
         );
         for (_, findings) in &examination.purposes {

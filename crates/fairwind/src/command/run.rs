@@ -5,11 +5,16 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
-use fairwind_agent::run::Run as Command;
+use fairwind_advice_client::ClientError;
+use fairwind_agent::attended::{Ended, Wanted};
+use fairwind_agent::daemon::{RunBegun, RunRequest};
+use fairwind_agent::run::{Outcome, run, run_attended_by_other};
 use fairwind_agent::summary::{Connection, Summary};
 use fairwind_cc::kernel;
 use fairwind_scenario::units_text;
+use fairwind_trace::kernel::{TraceError, check_requirements};
 
+use super::agent;
 use super::cc::{nocc_refused, value};
 use crate::failure::Failure;
 use crate::table::Table;
@@ -24,7 +29,8 @@ const BACKGROUND: &str = "fairwind";
 /// alone. At the end a paragraph on standard error says what the connections did. The exit code is the
 /// command's.
 ///
-/// Needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN and the right to make a control group below one's own.
+/// Needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN and the right to make a control group below one's own; or an agent
+/// (`fairwind agent`) whose socket lets one in.
 #[derive(Args)]
 #[command(
     group = ArgGroup::new("what").args(["background", "control", "limit"]).required(true).multiple(true),
@@ -64,6 +70,9 @@ pub(crate) struct Run {
     /// At the end JSON in place of the paragraph, with each connection; in this file if one is named
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     json: Option<Option<PathBuf>>,
+    /// Unix socket of the agent that is asked where rights are missing
+    #[arg(long, value_name = "FILE", default_value = agent::SOCKET)]
+    agent: PathBuf,
     /// Say nothing at the end
     #[arg(long, conflicts_with_all = ["json", "connections"])]
     quiet: bool,
@@ -89,28 +98,49 @@ impl Run {
         let control = name
             .map(|name| value::choice(name, &self.parameter))
             .transpose()?;
-        let command = Command {
-            command: self.command.clone(),
+        let wanted = Wanted {
             control,
             is_forced: self.force,
             max_rate: self.limit,
             is_lower_effort: self.lower_effort,
             is_held: self.background,
         };
-        let outcome = command.run()?;
-        self.tell(&outcome.summary)?;
-        if !outcome.left.is_empty() && !self.quiet {
-            let processes: Vec<String> = outcome.left.iter().map(u32::to_string).collect();
+        let Outcome { exit_code, ended } = match check_requirements() {
+            Err(missing @ TraceError::NotPermitted { .. }) => self.ask(&wanted, &missing)?,
+            _ => run(&self.command, &wanted)?,
+        };
+        self.tell(&ended.summary)?;
+        if !ended.left.is_empty() && !self.quiet {
+            let processes: Vec<String> = ended.left.iter().map(u32::to_string).collect();
             eprintln!(
                 "fairwind: the command has left processes behind ({}): their connections keep what they were given, new \
                  ones are given nothing",
                 processes.join(", ")
             );
         }
-        match outcome.exit_code {
+        match exit_code {
             0 => Ok(()),
             code => std::process::exit(code.into()),
         }
+    }
+
+    /// Lets the agent take care of the command's connections, as the rights to do so are missing.
+    fn ask(&self, wanted: &Wanted, missing: &TraceError) -> Result<Outcome, Failure> {
+        let client = agent::client(&self.agent)?;
+        let begun = client.post("/v1/runs", &RunRequest::from(wanted));
+        let begun: RunBegun = begun.map_err(|error| match error {
+            ClientError::Unreachable { reason, .. } => Failure::work(format!(
+                "{missing}; or let an agent do it, but {}: {reason}",
+                self.agent.display()
+            )),
+            error => error.into(),
+        })?;
+        let exit_code = run_attended_by_other(&self.command);
+        let ended = client.delete::<Ended>(&format!("/v1/runs/{}", begun.run));
+        Ok(Outcome {
+            exit_code: exit_code?,
+            ended: ended?,
+        })
     }
 
     fn tell(&self, summary: &Summary) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use crate::failure::Failure;
 use crate::output;
 
-/// Print the JSON Schema of the experiment file, or of the trace daemon's
+/// Print the JSON Schema of the experiment file, the trace daemon's or the agent's
 #[derive(Args)]
 #[command(after_help = "\
 Editors check and complete such files with it.
@@ -22,12 +22,16 @@ pub(crate) struct Schema {
 enum Of {
     Experiment,
     TraceDaemon,
+    Agent,
 }
 
 impl Schema {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self.of {
             Of::Experiment => output::line(&fairwind_scenario::file::schema::json())?,
+            Of::Agent => {
+                output::line(include_str!("../../../../docs/reference/agent.schema.json"))?
+            }
             Of::TraceDaemon => output::line(include_str!(
                 "../../../../docs/reference/trace-daemon.schema.json"
             ))?,

@@ -187,6 +187,16 @@ pub(crate) fn bpf_file_system(facts: &Facts) -> Finding {
     )
 }
 
+/// Checks that what connections had before the agent can outlive it.
+pub(crate) fn agent_memory(facts: &Facts) -> Finding {
+    Finding::fine("BPF file system", BPF_FILE_SYSTEM).if_so(
+        facts.bpf_file_system,
+        State::Limited,
+        "not mounted: a killed agent's changes cannot be undone",
+        format!("mount -t bpf bpf {BPF_FILE_SYSTEM}"),
+    )
+}
+
 /// Checks that traces can be limited to the programs of a cgroup.
 pub(crate) fn cgroup(facts: &Facts) -> Finding {
     cgroups(facts, State::Limited)

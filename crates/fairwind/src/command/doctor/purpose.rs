@@ -5,9 +5,9 @@ use clap::ValueEnum;
 use super::Goal;
 use super::buffers;
 use super::check::{
-    Finding, State, bpf_file_system, btf, cgroup, control_group, ebpf_capabilities, echo, files,
-    kernel, lab_capabilities, lab_trial, loaded, nocc_allowed, nocc_loaded, port_21, trace_trial,
-    tun,
+    Finding, State, agent_memory, bpf_file_system, btf, cgroup, control_group, ebpf_capabilities,
+    echo, files, kernel, lab_capabilities, lab_trial, loaded, nocc_allowed, nocc_loaded, port_21,
+    trace_trial, tun,
 };
 use super::facts::{Facts, SWITCHES};
 
@@ -22,6 +22,8 @@ pub(crate) enum Purpose {
     Trace,
     /// fairwind run
     Run,
+    /// fairwind agent
+    Agent,
     /// fairwind cc load
     Controls,
     /// Congestion control off, in serve and put
@@ -56,6 +58,13 @@ impl Purpose {
             Self::Lab => lab(facts),
             Self::Trace => trace(facts),
             Self::Run => of(&[|f| kernel(f, (6, 4)), btf, ebpf_capabilities, control_group]),
+            Self::Agent => of(&[
+                |f| kernel(f, (6, 4)),
+                btf,
+                ebpf_capabilities,
+                control_group,
+                agent_memory,
+            ]),
             Self::Controls => of(&[
                 |f| kernel(f, (6, 4)),
                 btf,
