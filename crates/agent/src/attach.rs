@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes of the longest name of a congestion control in the kernel.
 const NAME_MAX: usize = 15;
 /// For so long a window is offered after [`Attached::hold`].
-const LEASE: Duration = Duration::from_secs(1);
+pub(crate) const LEASE: Duration = Duration::from_secs(1);
 /// DSCP 1 (RFC 8622), in the bits of the traffic class.
 pub(crate) const LOWER_EFFORT: u8 = 1 << 2;
 

@@ -6,6 +6,21 @@ use std::time::Duration;
 use fairwind_trace::event::Sample;
 use fairwind_transfer::background::{Law, Seen};
 
+/// What a connection has received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrivals {
+    /// The connection.
+    pub cookie: u64,
+    /// When, by the monotonic clock.
+    pub at: Duration,
+    /// All bytes so far.
+    pub bytes: u64,
+    /// The receiver's round-trip time, in eighths of a microsecond; 0: unknown.
+    pub rtt_eighths_us: u32,
+    /// Bytes of its own segments.
+    pub mss: u32,
+}
+
 /// The laws of connections, by their cookies.
 #[derive(Debug, Default)]
 pub struct Hold(HashMap<u64, Law>);
@@ -18,14 +33,25 @@ impl Hold {
 
     /// Takes a sample in, and says which window the connection is to offer from now on, if it is another.
     pub fn sample(&mut self, sample: &Sample) -> Option<u32> {
-        // The peer's segments are about as large as the own ones.
-        let new = || Law::new(sample.mss_cache);
-        let law = self.0.entry(sample.head.id).or_insert_with(new);
-        let before = law.window();
-        let us = sample.rcv_rtt_us / 8;
-        let now = law.see(&Seen {
+        self.arrivals(&Arrivals {
+            cookie: sample.head.id,
             at: Duration::from_nanos(sample.head.time_ns),
-            received: sample.bytes_received,
+            bytes: sample.bytes_received,
+            rtt_eighths_us: sample.rcv_rtt_us,
+            mss: sample.mss_cache,
+        })
+    }
+
+    /// The same of what a connection has received.
+    pub fn arrivals(&mut self, arrivals: &Arrivals) -> Option<u32> {
+        // The peer's segments are about as large as the own ones.
+        let new = || Law::new(arrivals.mss);
+        let law = self.0.entry(arrivals.cookie).or_insert_with(new);
+        let before = law.window();
+        let us = arrivals.rtt_eighths_us / 8;
+        let now = law.see(&Seen {
+            at: arrivals.at,
+            received: arrivals.bytes,
             rtt: (us > 0).then(|| Duration::from_micros(us.into())),
         });
         (now != before).then_some(now)

@@ -16,6 +16,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::everybody::Everybody;
+use crate::turn::in_the_lab;
 
 const FAIRWIND: &str = env!("CARGO_BIN_EXE_fairwind");
 
@@ -146,6 +147,42 @@ impl Drop for Host {
         // Its last process may not have been buried yet.
         let gone = || fs::remove_dir(&self.group).is_ok() || !self.group.exists();
         fairwind_testing::eventually(gone);
+    }
+}
+
+/// A BPF file system of the test's own, which the host may not have.
+struct Mounted {
+    holder: Child,
+}
+
+impl Mounted {
+    fn new() -> Mounted {
+        let mut holder = Command::new("unshare")
+            .args(["--mount", "sh", "-c"])
+            .arg("mount -t bpf bpf /sys/fs/bpf && echo mounted && exec sleep 100")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut output = BufReader::new(holder.stdout.take().unwrap());
+        output.read_line(&mut said).unwrap();
+        assert_eq!(said, "mounted\n");
+        Mounted { holder }
+    }
+
+    /// The command where the file system is seen.
+    fn inside(&self, command: Command) -> Command {
+        let mut inside = Command::new("nsenter");
+        inside.args(["--mount", "--target", &self.holder.id().to_string()]);
+        inside.arg(command.get_program()).args(command.get_args());
+        inside
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
     }
 }
 
@@ -475,24 +512,8 @@ fn what_a_killed_agent_has_left_is_taken_over_or_given_back() {
     }
     let host = Host::new();
     host.policy(RENO_OUT);
-    // A BPF file system of its own, which the host may not have.
-    let mut holder = Command::new("unshare")
-        .args(["--mount", "sh", "-c"])
-        .arg("mount -t bpf bpf /sys/fs/bpf && echo mounted && exec sleep 100")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = String::new();
-    BufReader::new(holder.stdout.take().unwrap())
-        .read_line(&mut said)
-        .unwrap();
-    assert_eq!(said, "mounted\n");
-    let there = |command: Command| {
-        let mut inside = Command::new("nsenter");
-        inside.args(["--mount", "--target", &holder.id().to_string()]);
-        inside.arg(command.get_program()).args(command.get_args());
-        inside
-    };
+    let mounted = Mounted::new();
+    let there = |command: Command| mounted.inside(command);
     let killed = |agent: &mut Agent| {
         agent.signal(libc::SIGKILL);
         agent.child.wait().unwrap();
@@ -524,8 +545,6 @@ fn what_a_killed_agent_has_left_is_taken_over_or_given_back() {
     assert!(said.contains("has been given back"), "{said}");
     assert_eq!(program.controls("pair")[0], standard);
     assert_eq!(program.controls("meanwhile")[0], standard);
-    holder.kill().unwrap();
-    holder.wait().unwrap();
 }
 
 #[test]
@@ -611,6 +630,87 @@ fn without_rights_the_message_names_them() {
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
     assert!(said.contains("CAP_BPF") && said.contains("root"), "{said}");
+}
+
+/// Receives what the peer sends, and prints what came in the seconds from 2 to 4, 7 to 10 and 12 to 16, Mbit/s.
+const DOWNLOAD: &str = "
+import socket, sys, time
+stream = socket.create_connection((sys.argv[1], 9000))
+stream.settimeout(20)
+began, came = time.monotonic(), []
+while time.monotonic() < began + 16.1:
+    came.append((time.monotonic() - began, len(stream.recv(1 << 16))))
+for first, last in ((2, 4), (7, 10), (12, 16)):
+    print(sum(n for at, n in came if first <= at < last) * 8e-6 / (last - first), flush=True)
+";
+
+const UPLOAD: &str = "
+import socket
+server = socket.create_server((\"0.0.0.0\", 9000))
+stream, _ = server.accept()
+try:
+    while True: stream.sendall(bytes(1 << 16))
+except OSError: pass
+";
+
+#[test]
+fn downloads_are_held_down_and_let_go_when_the_agent_is_killed() {
+    let Some(_turn) = in_the_lab() else { return };
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy(
+        "[[rule]]\nname = \"a\"\nbackground = true\nmatch = { programs = [\"python3\"] }\n",
+    );
+    let mounted = Mounted::new();
+    let mut agent = Agent::start(mounted.inside(host.command(&[])));
+    let procs = host.group.join("cgroup.procs");
+    let download = format!(
+        "echo 0 > {}; (sleep 4; exec iperf3 -c $1 -R -t 14 > /dev/null) & exec /usr/bin/python3 -c '{DOWNLOAD}' $1",
+        procs.display()
+    );
+    let lab = Command::new(FAIRWIND)
+        .args([
+            "lab",
+            "exec",
+            "--bandwidth",
+            "50Mbit/s",
+            "--delay",
+            "10ms",
+            "--queue",
+            "83pkt",
+        ])
+        .args(["--congestion-control", "cubic", "--server"])
+        .arg(format!(
+            "iperf3 -s > /dev/null & /usr/bin/python3 -c '{UPLOAD}'"
+        ))
+        .args(["--", "sh", "-c", &download, "sh", "{peer}"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("the download has begun", || {
+        host.status()["connections"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|one| one["held"] == true)
+    });
+    thread::sleep(Duration::from_millis(10_500));
+    agent.signal(libc::SIGKILL);
+    agent.child.wait().unwrap();
+    let output = lab.wait_with_output().unwrap();
+    let said = text(&output.stdout);
+    let rates: Vec<f64> = said.lines().map(|line| line.parse().unwrap()).collect();
+    let [alone, held, after] = rates[..] else {
+        panic!("{said}")
+    };
+    assert!(alone > 30.0, "{alone} Mbit/s alone");
+    assert!(held < 12.0, "{held} Mbit/s beside Cubic");
+    assert!(
+        after > 2.0 * held,
+        "{after} Mbit/s after the agent was killed, {held} before"
+    );
 }
 
 /// A run of everybody's: both ends' controls, and what is said at the end.

@@ -5,7 +5,7 @@
 #ifndef FAIRWIND_AGENT_GIVE_H
 #define FAIRWIND_AGENT_GIVE_H
 
-#include "options.h"
+#include "hold.h"
 #include "policy.h"
 
 /* What of a connection has been changed, or why it has not. */
@@ -29,7 +29,8 @@ struct given {
 	char control[16];
 	char control_before[16];
 	u8 what;
-	u8 unused[7];
+	u8 is_held; /* what it receives is held down */
+	u8 unused[6];
 };
 
 /*
@@ -40,6 +41,7 @@ struct given {
 struct known {
 	struct owner owner;
 	struct given given;
+	u64 sampled_ns; /* when its arrivals were last told of */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -188,6 +190,7 @@ static __always_inline void give(void *who, struct tcp_sock *tp, int rule, struc
 	g->what &= ~(KEPT_OWN | REFUSED | LEFT_ULP | ONLY_TOLD);
 	if (inet_csk(sk)->icsk_ulp_ops) {
 		g->what |= LEFT_ULP;
+		g->is_held = 0;
 		if (is_new)
 			COUNT(rule, left);
 		return;
@@ -222,6 +225,8 @@ static __always_inline void give(void *who, struct tcp_sock *tp, int rule, struc
 		set_class(who, sk, g->class_before);
 		g->what &= ~GAVE_CLASS;
 	}
+
+	g->is_held = a && a->holds;
 
 	/* The kernel then no longer tunes them, and cannot be told to do so again. */
 	if (a && a->send_buffer) {

@@ -37,6 +37,76 @@ static __always_inline struct known *own(struct tcp_sock *tp, struct task_struct
 	return known;
 }
 
+/* What a held connection has received. src/host/holder.rs repeats the layout. */
+struct arrivals {
+	u64 cookie;
+	u64 time_ns; /* CLOCK_MONOTONIC */
+	u64 bytes;
+	u32 rtt_us; /* the receiver's, in eighths; 0: unknown */
+	u32 mss;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 18);
+} samples SEC(".maps");
+
+/* The law looks no more often. */
+enum { SAMPLES_NS = 10000000 };
+
+/* Whether the process is there that computes windows, and that the policy belongs to. */
+static __always_inline bool is_attended(u64 now)
+{
+	u32 zero = 0;
+	u64 *until = bpf_map_lookup_elem(&held_until, &zero);
+
+	return until && now < *until;
+}
+
+static __always_inline void tell_arrivals(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
+					  struct known *known, u64 now)
+{
+	struct arrivals *told;
+
+	if (now - known->sampled_ns < SAMPLES_NS)
+		return;
+	told = bpf_ringbuf_reserve(&samples, sizeof(*told), 0);
+	if (!told)
+		return;
+	known->sampled_ns = now;
+	told->cookie = bpf_get_socket_cookie(ctx);
+	told->time_ns = now;
+	told->bytes = tp->bytes_received;
+	told->rtt_us = tp->rcv_rtt_est.rtt_us;
+	told->mss = tp->mss_cache;
+	bpf_ringbuf_submit(told, 0);
+}
+
+/* A connection that is held has begun: the program is called for each packet that leaves from now on. */
+static __always_inline void hold(struct bpf_sock_ops *ctx)
+{
+	if (is_within_host(ctx))
+		return;
+	offer(ctx, policy.first_segments * ctx->mss_cache);
+	bpf_sock_ops_cb_flags_set(ctx,
+				  ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+}
+
+/* A packet is about to leave. */
+static __always_inline void leaves(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
+				   struct known *known)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	if (known->given.is_held && !is_within_host(ctx) && is_attended(now)) {
+		tell_arrivals(ctx, tp, known, now);
+		offer_latest(ctx);
+		return;
+	}
+	offer(ctx, MOST);
+	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags &
+					       ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+}
+
 static __always_inline void note_namespace(struct sock *sk)
 {
 	u32 inode = netns(sk);
@@ -83,6 +153,15 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 	tp = bpf_skc_to_tcp_sock(socket);
 	if (!tp)
 		return 1;
+	if (ctx->op == BPF_SOCK_OPS_HDR_OPT_LEN_CB) {
+		known = find(tp);
+		if (known)
+			leaves(ctx, tp, known);
+		return 1;
+	}
+	/* Pinned, it may outlive the agent, so that it can let go what was held. */
+	if (policy.first_segments && !is_attended(bpf_ktime_get_ns()))
+		return 1;
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 		note_namespace((struct sock *)tp);
@@ -100,6 +179,8 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 		known = find(tp);
 		if (known && has_lost_control(ctx, &known->given))
 			begin(ctx, tp, known, true);
+		if (known && known->given.is_held)
+			hold(ctx);
 		break;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		note_namespace((struct sock *)tp);
@@ -107,6 +188,8 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 		if (known) {
 			known->owner.is_incoming = 1;
 			begin(ctx, tp, known, false);
+			if (known->given.is_held)
+				hold(ctx);
 		}
 		break;
 	}
@@ -158,6 +241,21 @@ static __always_inline void guess(struct tcp_sock *tp, struct owner *owner, u64 
 	owner->is_incoming = !!bpf_map_lookup_elem(&listening, &port);
 }
 
+/* A live connection is held from now on, or no longer. */
+static __always_inline void hold_or_let_go(struct tcp_sock *tp, struct given *g, bool was_held)
+{
+	int flags = g->is_held ? BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG : 0;
+	u32 most = MOST;
+
+	if (g->is_held == was_held)
+		return;
+	/* Kernels before 6.12 cannot: only connections that begin are held. */
+	if (bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
+		g->is_held = 0;
+	if (!g->is_held)
+		bpf_setsockopt(tp, SOL_TCP, TCP_WINDOW_CLAMP, &most, sizeof(most));
+}
+
 /* All connections of the reader's network namespace. */
 SEC("iter/tcp") int pass(struct bpf_iter__tcp *ctx)
 {
@@ -165,6 +263,7 @@ SEC("iter/tcp") int pass(struct bpf_iter__tcp *ctx)
 	u64 now = bpf_ktime_get_ns();
 	struct known *known;
 	struct tcp_sock *tp;
+	bool was_held;
 
 	if (!sk)
 		return 0;
@@ -186,7 +285,29 @@ SEC("iter/tcp") int pass(struct bpf_iter__tcp *ctx)
 		guess(tp, &known->owner, now);
 	if (known->owner.is_of_run)
 		return 0;
+	was_held = known->given.is_held;
 	give(tp, tp, first_rule(tp, &known->owner, now), known, false);
+	hold_or_let_go(tp, &known->given, was_held);
+	return 0;
+}
+
+/* The agent ends: nothing is held from now on. */
+SEC("iter/tcp") int let_go(struct bpf_iter__tcp *ctx)
+{
+	struct sock *sk = (struct sock *)ctx->sk_common;
+	struct known *known;
+	struct tcp_sock *tp;
+
+	if (!sk)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp || !is_connection(((struct sock *)tp)->__sk_common.skc_state))
+		return 0;
+	known = find(tp);
+	if (known && known->given.is_held) {
+		known->given.is_held = 0;
+		hold_or_let_go(tp, &known->given, true);
+	}
 	return 0;
 }
 

@@ -18,7 +18,8 @@ struct action {
 	u32 receive_buffer; /* as above */
 	u8 traffic_class; /* 0: as it is */
 	u8 is_forced; /* whatever the program has chosen */
-	u8 unused[2];
+	u8 holds; /* what is received down */
+	u8 unused;
 };
 
 /* src/host/load.rs repeats the layout. */
@@ -35,7 +36,8 @@ struct policy {
 	u32 generation; /* number of the policy */
 	u8 is_whole; /* `host` is the root: all connections are in it */
 	u8 is_dry; /* only tells */
-	u8 unused[2];
+	u8 first_segments; /* that held connections offer at first; 0: none is held */
+	u8 unused;
 };
 const volatile struct policy policy SEC(".rodata.policy");
 

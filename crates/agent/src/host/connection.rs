@@ -42,6 +42,8 @@ pub struct Connection {
     pub upper_protocol: Option<String>,
     /// Largest rate, Mbit/s; `None`: no limit.
     pub limit_mbps: Option<f64>,
+    /// Whether what it receives is held down.
+    pub held: bool,
     /// The rule that it meets by [`Rule`](crate::policy::Rule)'s hash, as the kernel knows it.
     #[serde(skip)]
     pub rule: Option<u64>,
@@ -139,7 +141,8 @@ impl Connection {
         let _given = bytes.name();
         let control_before = bytes.name();
         let why = Why::parse(bytes.u8());
-        let _: [u8; 7] = bytes.take();
+        let held = bytes.u8() != 0;
+        let _: [u8; 6] = bytes.take();
         let program = bytes.name();
         let since = Duration::from_nanos(bytes.u64());
         let pid = bytes.u32();
@@ -179,6 +182,7 @@ impl Connection {
             congestion_control,
             upper_protocol,
             limit_mbps,
+            held,
             rule: (rule != 0).then_some(rule),
             is_current,
             before: Before {

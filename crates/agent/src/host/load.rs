@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Orders, Pin};
 use crate::attach::LOWER_EFFORT;
+use crate::hold::Hold;
 use crate::policy::{Action, RULES_MAX, Tables, name_hash};
 
 /// Bytes of the name of a congestion control in the kernel, with a zero at its end.
@@ -17,7 +18,14 @@ const NAME_BYTES: usize = 16;
 /// The map of what is known of sockets.
 pub(super) const SOCKETS: &str = "sockets";
 /// The maps that stay when a policy is replaced.
-const KEPT: [&str; 3] = [SOCKETS, "namespaces", "listening"];
+const KEPT: [&str; 6] = [
+    SOCKETS,
+    "namespaces",
+    "listening",
+    "samples",
+    "windows",
+    "held_until",
+];
 
 /// Where maps come from that are there already.
 pub(super) enum Kept<'a> {
@@ -99,7 +107,10 @@ fn policy(orders: &Orders<'_>, tables: &Tables, generation: u32) -> Vec<u8> {
     }
     bytes.extend(orders.group.to_ne_bytes());
     bytes.extend(generation.to_ne_bytes());
-    bytes.extend([u8::from(orders.is_whole), u8::from(orders.is_dry), 0, 0]);
+    let is_held = rules.iter().any(|rule| rule.action.is_held);
+    let first_segments = if is_held { Hold::first_segments() } else { 0 };
+    bytes.extend([u8::from(orders.is_whole), u8::from(orders.is_dry)]);
+    bytes.extend([first_segments as u8, 0]);
     bytes
 }
 
@@ -116,7 +127,12 @@ fn action(action: &Action, control: Option<&str>) -> Vec<u8> {
     } else {
         0
     };
-    bytes.extend([class, u8::from(action.is_forced), 0, 0]);
+    bytes.extend([
+        class,
+        u8::from(action.is_forced),
+        u8::from(action.is_held),
+        0,
+    ]);
     bytes
 }
 

@@ -1,6 +1,7 @@
 //! The connections of a host: given by eBPF what the policy says, listed, and given back what they had.
 
 mod connection;
+mod holder;
 mod load;
 mod pin;
 
@@ -13,6 +14,8 @@ use fairwind_kernel::NetworkNamespaces;
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object};
 
 use crate::policy::Policy;
+
+use holder::Holder;
 
 pub use connection::{Before, Connection, Why};
 pub use load::Counts;
@@ -68,6 +71,9 @@ pub struct Host {
     connection: Link,
     choose: Link,
     namespaces: NetworkNamespaces,
+    pin: Pin,
+    /// While the policy holds downloads down.
+    holder: Option<Holder>,
 }
 
 impl Host {
@@ -90,13 +96,16 @@ impl Host {
         };
         let (object, connection, choose) =
             loaded().map_err(|error: libbpf_rs::Error| refused(&error))?;
-        let host = Host {
+        let mut host = Host {
             generation,
             object,
             connection,
             choose,
             namespaces: NetworkNamespaces::default(),
+            pin: pin.clone(),
+            holder: None,
         };
+        host.hold(orders.policy)?;
         adopt(&host.object)?;
         Ok(host)
     }
@@ -126,7 +135,25 @@ impl Host {
         drop((choose, before));
         self.object = object;
         self.generation = generation;
-        Ok(())
+        self.hold(orders.policy)
+    }
+
+    /// Begins to hold downloads down if the policy does so, or ends it.
+    fn hold(&mut self, policy: &Policy) -> Result<(), HostError> {
+        let holds = policy.rules.iter().any(|rule| rule.action.is_held);
+        if holds == self.holder.is_some() {
+            return Ok(());
+        }
+        self.holder = None;
+        if !holds {
+            let _ = self.connection.unpin();
+            self.pin.drop_program();
+            return Ok(());
+        }
+        let holder = Holder::start(&self.object).map_err(|error| refused(&error))?;
+        self.holder = Some(holder);
+        let kept = self.pin.keep_program(&mut self.connection);
+        kept.map_err(|error| refused(&error))
     }
 
     /// Gives the connections that are there what the orders say, and gives back what no longer holds.
@@ -195,6 +222,17 @@ fn adopt(object: &Object) -> Result<(), HostError> {
     read(&attached(object, "adopt")?, |_| {})
 }
 
+impl Drop for Host {
+    fn drop(&mut self) {
+        if self.holder.take().is_some() {
+            // What cannot be let go now is within a second, by the lease.
+            let _ = self.everywhere("let_go", |_| {});
+            let _ = self.connection.unpin();
+            self.pin.drop_program();
+        }
+    }
+}
+
 /// Gives everything back that an agent which has ended has left by the pin, and removes that. Returns whether there was
 /// any.
 ///
@@ -218,6 +256,7 @@ pub fn undo(group: u64, pin: &Pin) -> Result<bool, HostError> {
     let object = object.map_err(|error| refused(&error))?;
     adopt(&object)?;
     everywhere(&object, &NetworkNamespaces::default(), "pass", |_| {})?;
+    pin.drop_program();
     pin.remove();
     Ok(true)
 }

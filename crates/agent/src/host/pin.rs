@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 
-use libbpf_rs::{MapCore, Object};
+use libbpf_rs::{Link, MapCore, Object};
 
 use super::load::SOCKETS;
 
-/// A file of a BPF file system for what an agent knows of sockets; nothing is kept without such a file system.
+/// Files of a BPF file system: for what an agent knows of sockets, and for its program while that holds downloads down. Nothing
+/// is kept without such a file system.
 #[derive(Clone, Debug)]
 pub struct Pin(Option<PathBuf>);
 
@@ -35,6 +36,28 @@ impl Pin {
         };
         let mut sockets = object.maps_mut().filter(|map| map.name() == SOCKETS);
         sockets.next().map_or(Ok(()), |mut map| map.pin(pin))
+    }
+
+    /// The file of the program.
+    fn program(&self) -> Option<PathBuf> {
+        Some(self.0.as_ref()?.with_extension("program"))
+    }
+
+    /// Keeps the program, in the place of one that an earlier agent has left.
+    pub(super) fn keep_program(&self, link: &mut Link) -> libbpf_rs::Result<()> {
+        self.drop_program();
+        let Some(pin) = self.program().filter(|_| link.pin_path().is_none()) else {
+            return Ok(());
+        };
+        link.pin(pin)
+    }
+
+    /// Lets the program go.
+    pub(super) fn drop_program(&self) {
+        if let Some(pin) = self.program() {
+            // There may be none.
+            let _ = fs::remove_file(pin);
+        }
     }
 
     /// Removes it.

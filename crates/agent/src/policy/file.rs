@@ -14,6 +14,9 @@ use nix::unistd::User;
 
 use super::{Action, Conditions, Direction, Policy, RULES_MAX, Rule};
 
+/// The congestion control that `background` stands for.
+const BACKGROUND: &str = "fairwind";
+
 /// Reads the text of a policy file that messages call `name`.
 ///
 /// # Errors
@@ -53,12 +56,16 @@ fn rule(node: &Node, allow_nocc: &[Network], findings: &mut Findings) -> Option<
     });
     let conditions: Conditions = fields.or_default("match", conditions);
     let leaves_alone = fields.or_default("leave_alone", decode::boolean);
+    let is_background = fields.or_default("background", decode::boolean);
     let nocc = fields.peek("congestion_control").map(|node| node.span);
     let action = Action {
-        control: congestion_control(&mut fields).map(choice),
+        control: congestion_control(&mut fields)
+            .map(choice)
+            .or_else(|| is_background.then(|| Choice::Named(BACKGROUND.to_owned()))),
         is_forced: fields.or_default("force", decode::boolean),
         max_rate: fields.optional("limit", limit),
         is_lower_effort: fields.or_default("lower_effort", decode::boolean),
+        is_held: is_background,
         send_buffer: fields.optional("send_buffer", buffer),
         receive_buffer: fields.optional("receive_buffer", buffer),
     };
@@ -71,7 +78,7 @@ fn rule(node: &Node, allow_nocc: &[Network], findings: &mut Findings) -> Option<
             ),
             false => (
                 "a rule that gives nothing",
-                "add congestion_control = \"fairwind\", limit = \"20Mbit/s\" or another action; or leave_alone = true",
+                "add background = true, limit = \"20Mbit/s\" or another action; or leave_alone = true",
             ),
         };
         fields.refuse(node.span, message, help);
@@ -280,6 +287,27 @@ mod tests {
         assert_eq!(conditions.direction, Some(Direction::Out));
         assert_eq!(conditions.least_bytes, 10_000_000);
         assert_eq!(conditions.least_age, Duration::from_secs(5));
+    }
+
+    #[test]
+    fn the_background_is_a_control_and_held_downloads() {
+        let text = "[[rule]]\nname = \"a\"\nbackground = true\n";
+        let policy = read("agent.toml", text).unwrap();
+        let expected = Action {
+            control: Some(Choice::Named("fairwind".to_owned())),
+            is_held: true,
+            ..Action::default()
+        };
+        assert_eq!(policy.rules[0].action, expected);
+        let tuned = format!(
+            "{text}congestion_control = \"fairwind\"\nparameters = {{ delay = \"1ms\" }}\n"
+        );
+        let policy = read("agent.toml", &tuned).unwrap();
+        assert!(matches!(
+            policy.rules[0].action.control,
+            Some(Choice::Own(_))
+        ));
+        assert!(policy.rules[0].action.is_held);
     }
 
     #[test]

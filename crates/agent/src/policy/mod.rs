@@ -88,6 +88,8 @@ pub struct Action {
     pub max_rate: Option<u32>,
     /// Whether packets have the mark of the Lower-Effort service (RFC 8622).
     pub is_lower_effort: bool,
+    /// Whether what the connections receive takes only what others leave.
+    pub is_held: bool,
     /// Size of the send buffer, bytes of payload.
     pub send_buffer: Option<u32>,
     /// Size of the receive buffer, bytes of payload.

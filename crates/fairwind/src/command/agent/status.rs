@@ -2,7 +2,7 @@
 
 use clap::Args;
 use fairwind_agent::daemon::{LiveConnection, Status};
-use fairwind_agent::host::{Before, Why};
+use fairwind_agent::host::{Before, Connection, Why};
 use serde_json::json;
 
 use super::Running;
@@ -94,7 +94,7 @@ fn table(connections: &[LiveConnection]) -> Table {
             format!("{} {arrow} {}", one.local, one.remote),
             live.rule.clone().unwrap_or_else(dash),
             one.congestion_control.clone(),
-            changed(&one.why, one.upper_protocol.as_deref()),
+            changed(one),
             before(&one.why, &one.before),
             format!("{:.0}", one.seconds),
             megabytes(one.bytes_sent),
@@ -104,12 +104,14 @@ fn table(connections: &[LiveConnection]) -> Table {
     table
 }
 
-fn changed(why: &Why, upper_protocol: Option<&str>) -> String {
+fn changed(connection: &Connection) -> String {
+    let why = &connection.why;
     if why.only_told {
         return "nothing: a dry run".to_owned();
     }
     if why.left_alone {
-        let upper = upper_protocol.unwrap_or("another protocol");
+        let upper = connection.upper_protocol.as_deref();
+        let upper = upper.unwrap_or("another protocol");
         return format!("nothing: {upper} is on top");
     }
     let mut parts = Vec::new();
@@ -118,6 +120,7 @@ fn changed(why: &Why, upper_protocol: Option<&str>) -> String {
         (why.gave_limit, "limit"),
         (why.gave_mark, "mark"),
         (why.gave_buffers, "buffers"),
+        (connection.held, "held down"),
         (why.kept_own, "not its program's control"),
         (why.refused, "not the control: the kernel refuses it"),
     ] {

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The windows that connections offer, so that what they receive takes only what others leave. A process computes them; these
+ * programs put them into the packets that leave.
+ */
+#ifndef FAIRWIND_AGENT_HOLD_H
+#define FAIRWIND_AGENT_HOLD_H
+
+#include <fairwind/kernel.h>
+#include "options.h"
+
+/* The largest window that a connection is to offer, bytes, by its cookie. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1 << 14);
+	__type(key, u64);
+	__type(value, u32);
+} windows SEC(".maps");
+
+/* Until when `windows` holds, CLOCK_MONOTONIC, ns: who fills it may be gone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} held_until SEC(".maps");
+
+/* More than a receiver can offer. */
+enum { MOST = 1 << 30 };
+
+static __always_inline void offer(struct bpf_sock_ops *ctx, u32 window)
+{
+	bpf_setsockopt(ctx, SOL_TCP, TCP_WINDOW_CLAMP, &window, sizeof(window));
+}
+
+/* A connection of this host with itself shares no path with others. */
+static __always_inline bool is_within_host(struct bpf_sock_ops *ctx)
+{
+	if (ctx->family != AF_INET6)
+		return ctx->local_ip4 == ctx->remote_ip4;
+	return ctx->local_ip6[0] == ctx->remote_ip6[0] && ctx->local_ip6[1] == ctx->remote_ip6[1] &&
+	       ctx->local_ip6[2] == ctx->remote_ip6[2] && ctx->local_ip6[3] == ctx->remote_ip6[3];
+}
+
+/* A packet is about to be sent: the window that it offers is the latest. The kernel's own tuning may have raised it. */
+static __always_inline void offer_latest(struct bpf_sock_ops *ctx)
+{
+	u64 cookie = bpf_get_socket_cookie(ctx);
+	u32 *window, zero = 0;
+	u64 *until = bpf_map_lookup_elem(&held_until, &zero);
+
+	if (!until || bpf_ktime_get_ns() > *until) {
+		offer(ctx, MOST);
+		return;
+	}
+	window = bpf_map_lookup_elem(&windows, &cookie);
+	if (window)
+		offer(ctx, *window);
+}
+
+#endif
