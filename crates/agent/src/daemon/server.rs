@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use axum::extract::{Path, Query, Request as HttpRequest, State};
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -272,11 +273,21 @@ async fn status(State(handle): State<Handle>, Query(asked): Query<Asked>) -> Res
     answered(answer.map(Json))
 }
 
-async fn reload(State(handle): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
+// A body that is left unread closes the connection, perhaps before the answer has been read.
+
+async fn reload(
+    State(handle): State<Handle>,
+    Extension(peer): Extension<Peer>,
+    _: Bytes,
+) -> Response {
     change(peer, handle.ask(Request::Reload)).await
 }
 
-async fn undo(State(handle): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
+async fn undo(
+    State(handle): State<Handle>,
+    Extension(peer): Extension<Peer>,
+    _: Bytes,
+) -> Response {
     change(peer, handle.ask(Request::Undo)).await
 }
 
@@ -318,7 +329,7 @@ async fn end(
     }
 }
 
-async fn metrics(State(handle): State<Handle>, _: HttpRequest) -> Response {
+async fn metrics(State(handle): State<Handle>) -> Response {
     answered(handle.ask(Request::Metrics).await)
 }
 

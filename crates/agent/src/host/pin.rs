@@ -38,9 +38,11 @@ impl Pin {
         sockets.next().map_or(Ok(()), |mut map| map.pin(pin))
     }
 
-    /// The file of the program.
+    /// The file of the program. The file system refuses dots.
     fn program(&self) -> Option<PathBuf> {
-        Some(self.0.as_ref()?.with_extension("program"))
+        let mut name = self.0.clone()?.into_os_string();
+        name.push("-program");
+        Some(name.into())
     }
 
     /// Keeps the program, in the place of one that an earlier agent has left.
