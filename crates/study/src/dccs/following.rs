@@ -75,17 +75,19 @@ pub(crate) fn text(inputs: &[Input]) -> String {
 }
 
 fn digit(mode: Mode) -> &'static str {
-    match mode {
-        Mode::CongestionControl => "1",
-        Mode::NoCongestionControl => "0",
+    if mode.has_congestion_control() {
+        "1"
+    } else {
+        "0"
     }
 }
 
 /// The congestion control of a mode.
 fn control(mode: Mode) -> &'static str {
-    match mode {
-        Mode::CongestionControl => "reno",
-        Mode::NoCongestionControl => "nocc",
+    if mode.has_congestion_control() {
+        "reno"
+    } else {
+        "nocc"
     }
 }
 

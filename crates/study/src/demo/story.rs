@@ -132,7 +132,7 @@ impl Story {
             own_path: true,
             controls: Controls {
                 on: Some("cubic".to_owned()),
-                off: "nocc".to_owned(),
+                ..Controls::default()
             },
             ..Settings::default()
         }
