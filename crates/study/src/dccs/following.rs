@@ -96,6 +96,7 @@ pub(crate) fn first_control(way: Way, inputs: &[Input]) -> &'static str {
     match (way, inputs.first()) {
         (Way::Nocc, _) => "nocc",
         (Way::Advised, Some(input)) => control(input.mode),
+        (Way::Background, _) => "fairwind",
         _ => "reno",
     }
 }
