@@ -12,7 +12,7 @@ WEB100 := $(CARGO) $(REPRODUCE) --release -- reproduce web100-dummynet --out $(O
 
 help:
 	@echo "Try it, and test it:"
-	@echo "make demo             move one file over a shared path in three ways; table and report in OUT/demo"
+	@echo "make demo             move one file over a shared path in several ways; table and report in OUT/demo"
 	@echo "make test             run all tests; the last lines count those skipped here, and say why"
 	@echo
 	@echo "Change it (CONTRIBUTING.md):"

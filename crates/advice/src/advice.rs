@@ -8,9 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::calendar::{plus, signed};
 use crate::forecast::{Forecast, NoForecast};
 use crate::history::{History, Hop};
-use crate::settings::Settings;
+use crate::mode::Mode;
+use crate::sample::Sample;
+use crate::settings::{ModeRule, Settings};
 use crate::watch::Watched;
 
+/// Slowest rate that is advised, Mbit/s: whoever paces at less stands still.
+const SLOWEST_MBPS: f64 = 0.1;
 /// Margin beyond `stale_after` that ensures that a request finds the test stale.
 const STALE_BY: Duration = Duration::from_secs(1);
 
@@ -21,32 +25,13 @@ pub struct Request {
     pub remaining_bytes: Option<u64>,
 }
 
-/// With or without congestion control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// The path is congested, is not the operator's own, or has no recent test.
-    CongestionControl,
-    /// No hop is congested and the path is the operator's own.
-    NoCongestionControl,
-}
-
-impl Mode {
-    /// `congestion-control` or `no-congestion-control`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::CongestionControl => "congestion-control",
-            Self::NoCongestionControl => "no-congestion-control",
-        }
-    }
-}
-
 /// What a transfer should do now. A field that is missing or null leaves the kernel's default in place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Advice {
-    /// `congestion-control` or `no-congestion-control`.
+    /// How the transfer shares the path.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schema", schema(value_type = crate::mode::Written))]
     pub mode: Mode,
     /// Name of the congestion control; null: the kernel's default.
     pub congestion_control: Option<String>,
@@ -61,7 +46,8 @@ pub struct Advice {
     pub send_buffer_bytes: Option<u64>,
     /// Receive buffer, computed in the same way.
     pub receive_buffer_bytes: Option<u64>,
-    /// Pacing rate, Mbit/s: `pace_at` times the available bandwidth; only without congestion control.
+    /// Pacing rate, Mbit/s: in the mode `rate` the low edge of the interval, of the hop where it is lowest;
+    /// without congestion control `pace_at` times the available bandwidth; otherwise none.
     pub pacing_mbps: Option<f64>,
     /// The path's threshold, Mbit/s.
     pub threshold_mbps: Option<f64>,
@@ -87,17 +73,25 @@ pub struct Advice {
 /// the others and when they count. Unlike in the thesis, without congestion control the next advice is
 /// due no later than the newest tests go stale, and at the earliest time allowed if a forecast gives no
 /// bound on its error: otherwise congestion control could stay off on the strength of outdated tests
-/// or of an uncertain forecast.
+/// or of an uncertain forecast. The same holds for the mode `rate`.
 pub fn advise(history: &History, request: &Request, now: Timestamp, settings: &Settings) -> Advice {
     let watched = Watched::at(history, now, settings);
-    let (mode, why) = congestion(&watched.deciding, now, settings);
     let forecasts = forecasts(&watched.deciding, now, settings);
     let least = least_of(&forecasts);
     let forecast = least.as_ref().ok().map(|(_, forecast)| forecast);
+    let Decision {
+        mode,
+        pacing_mbps,
+        why,
+    } = match settings.mode_rule {
+        ModeRule::Thesis => congestion(&watched.deciding, forecast, now, settings),
+        ModeRule::Background => background("the path's transfers take only what others leave"),
+        ModeRule::Rate => rate(&forecasts, now, settings),
+    };
     let change = forecast.map_or(settings.longest_interval, |f| f.next_change_after);
     let wait = match mode {
-        Mode::CongestionControl => change,
-        Mode::NoCongestionControl => change
+        Mode::CongestionControl | Mode::Background => change,
+        Mode::NoCongestionControl | Mode::Rate => change
             .min(known_for(&forecasts, now, settings))
             .max(settings.shortest_interval),
     };
@@ -105,15 +99,16 @@ pub fn advise(history: &History, request: &Request, now: Timestamp, settings: &S
     Advice {
         mode,
         congestion_control: match mode {
-            Mode::CongestionControl => settings.controls.on.clone(),
+            Mode::CongestionControl | Mode::Rate => settings.controls.on.clone(),
             Mode::NoCongestionControl => Some(settings.controls.off.clone()),
+            Mode::Background => Some(settings.controls.background.clone()),
         },
         available_mbps: forecast.map(|f| f.available_mbps),
         interval_mbps: forecast.and_then(|f| f.interval_mbps).map(|(l, h)| [l, h]),
         rtt_ms: history.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
         send_buffer_bytes: buffer,
         receive_buffer_bytes: buffer,
-        pacing_mbps: pacing(mode, forecast, settings),
+        pacing_mbps,
         threshold_mbps: settings.threshold_mbps,
         next_advice: plus(now, signed(wait)),
         model: settings.model.name().to_owned(),
@@ -123,13 +118,24 @@ pub fn advise(history: &History, request: &Request, now: Timestamp, settings: &S
     }
 }
 
-/// The mode, from the newest test of each hop, and why.
-fn congestion(hops: &[&Hop], now: Timestamp, settings: &Settings) -> (Mode, String) {
-    let on = |why: &str| {
-        (
-            Mode::CongestionControl,
-            format!("congestion control: {why}"),
-        )
+/// A mode, its pacing, and why.
+struct Decision {
+    mode: Mode,
+    pacing_mbps: Option<f64>,
+    why: String,
+}
+
+/// The thesis' mode, from the newest test of each hop.
+fn congestion(
+    hops: &[&Hop],
+    forecast: Option<&Forecast>,
+    now: Timestamp,
+    settings: &Settings,
+) -> Decision {
+    let on = |why: &str| Decision {
+        mode: Mode::CongestionControl,
+        pacing_mbps: None,
+        why: format!("congestion control: {why}"),
     };
     let Some(threshold) = settings.threshold_mbps else {
         return on("the path has no threshold");
@@ -138,32 +144,88 @@ fn congestion(hops: &[&Hop], now: Timestamp, settings: &Settings) -> (Mode, Stri
         return on("no hop is watched");
     }
     for &hop in hops {
-        let name = name(hop);
-        let Some(newest) = hop.samples().until(now).last() else {
-            return on(&format!("{name} has not been tested"));
+        let available = match recent(hop, now, settings) {
+            Ok(newest) => newest.available_mbps,
+            Err(why) => return on(&why),
         };
-        let age = now.duration_since(newest.time);
-        if age > signed(settings.stale_after) {
-            return on(&format!(
-                "the newest test of {name} is {} s old, the limit is {} s",
-                age.as_secs(),
-                settings.stale_after.as_secs()
-            ));
-        }
-        let available = newest.available_mbps;
         if available < threshold {
             return on(&format!(
-                "{name} has {available:.1} Mbit/s available, below the threshold of {threshold:.1}"
+                "{} has {available:.1} Mbit/s available, below the threshold of {threshold:.1}",
+                name(hop)
             ));
         }
     }
     if !settings.own_path {
         return on("no hop is congested, but the path is not declared as own");
     }
-    let why = format!(
-        "no congestion control: every hop has at least the threshold of {threshold:.1} Mbit/s available"
-    );
-    (Mode::NoCongestionControl, why)
+    Decision {
+        mode: Mode::NoCongestionControl,
+        pacing_mbps: settings
+            .pace_at
+            .zip(forecast)
+            .map(|(multiple, forecast)| multiple * forecast.available_mbps),
+        why: format!(
+            "no congestion control: every hop has at least the threshold of {threshold:.1} Mbit/s available"
+        ),
+    }
+}
+
+fn background(why: &str) -> Decision {
+    Decision {
+        mode: Mode::Background,
+        pacing_mbps: None,
+        why: format!("background: {why}"),
+    }
+}
+
+/// The mode `rate`, if every hop has a recent test and an interval that leaves a rate to pace at.
+fn rate(forecasts: &Forecasts<'_>, now: Timestamp, settings: &Settings) -> Decision {
+    let mut lowest: Option<(f64, &Hop)> = None;
+    for (hop, forecast) in forecasts {
+        if let Err(why) = recent(hop, now, settings) {
+            return background(&why);
+        }
+        let interval = forecast.as_ref().ok().and_then(|f| f.interval_mbps);
+        let Some((low, _)) = interval else {
+            let why = format!("the forecast of {} has no interval", name(hop));
+            return background(&why);
+        };
+        if lowest.is_none_or(|(lowest, _)| low < lowest) {
+            lowest = Some((low, hop));
+        }
+    }
+    match lowest {
+        None => background("no hop is watched"),
+        Some((low, hop)) if low < SLOWEST_MBPS => background(&format!(
+            "{} may have less than {SLOWEST_MBPS} Mbit/s available, too little to pace at",
+            name(hop)
+        )),
+        Some((low, hop)) => Decision {
+            mode: Mode::Rate,
+            pacing_mbps: Some(low),
+            why: format!(
+                "rate: in nine of ten cases {} has at least {low:.1} Mbit/s available",
+                name(hop)
+            ),
+        },
+    }
+}
+
+/// The newest test of a hop; the error says why none can be relied on.
+fn recent(hop: &Hop, now: Timestamp, settings: &Settings) -> Result<Sample, String> {
+    let name = name(hop);
+    let Some(newest) = hop.samples().until(now).last() else {
+        return Err(format!("{name} has not been tested"));
+    };
+    let age = now.duration_since(newest.time);
+    if age > signed(settings.stale_after) {
+        return Err(format!(
+            "the newest test of {name} is {} s old, the limit is {} s",
+            age.as_secs(),
+            settings.stale_after.as_secs()
+        ));
+    }
+    Ok(newest)
 }
 
 /// Each hop with its forecast, or why it has none.
@@ -228,13 +290,6 @@ fn buffer_bytes(
             .max(buffers.smallest_bytes)
             .min(buffers.largest_bytes),
     )
-}
-
-fn pacing(mode: Mode, forecast: Option<&Forecast>, settings: &Settings) -> Option<f64> {
-    match mode {
-        Mode::CongestionControl => None,
-        Mode::NoCongestionControl => Some(settings.pace_at? * forecast?.available_mbps),
-    }
 }
 
 fn forecast_in_words(least: &Result<(&Hop, Forecast), NoForecast>, settings: &Settings) -> String {

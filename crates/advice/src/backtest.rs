@@ -7,11 +7,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::advice::{Mode, Request, advise};
+use crate::advice::{Request, advise};
 use crate::calendar::{plus, signed};
 use crate::history::{History, Hop};
+use crate::mode::Mode;
 use crate::sample::{Sample, Samples};
-use crate::settings::Settings;
+use crate::settings::{ModeRule, Settings};
 
 pub use baseline::Baseline;
 
@@ -61,8 +62,8 @@ impl Following {
 }
 
 /// Forecasts every sample from `from` on, `horizon` ahead, from the samples known that long before it
-/// and no later ones. With a threshold, also follows the advice. The path is assumed to be the
-/// operator's own.
+/// and no later ones. With a threshold, also follows the advice by the thesis' rule. The path is assumed
+/// to be the operator's own.
 pub fn backtest(
     samples: &Samples,
     from: Timestamp,
@@ -70,6 +71,7 @@ pub fn backtest(
     settings: &Settings,
 ) -> Report {
     let settings = Settings {
+        mode_rule: ModeRule::Thesis,
         own_path: true,
         ..settings.clone()
     };

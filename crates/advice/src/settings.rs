@@ -30,7 +30,9 @@ pub struct Settings {
     pub history_set: HistorySet,
     /// Time zone of days and times of day.
     pub time_zone: TimeZone,
-    /// The congestion controls for the two modes.
+    /// Which modes transfers on the path get.
+    pub mode_rule: ModeRule,
+    /// The congestion controls for the modes.
     pub controls: Controls,
     /// Whether the operator declared the path to be his own. On any other path the advice is congestion
     /// control, whatever the load.
@@ -57,11 +59,37 @@ impl Default for Settings {
             threshold_mbps: None,
             history_set: HistorySet::All,
             time_zone: TimeZone::UTC,
+            mode_rule: ModeRule::Thesis,
             controls: Controls::default(),
             own_path: false,
             capacity_mbps: None,
             buffers: Buffers::default(),
             pace_at: None,
+        }
+    }
+}
+
+/// The rule by which transfers on a path get their mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ModeRule {
+    /// The thesis' two: without congestion control while no hop of an own path is congested, otherwise with it.
+    #[default]
+    Thesis,
+    /// Always in the background. No history is needed, so this suits every network.
+    Background,
+    /// At the rate that the forecast vouches for; in the background while there is no such rate.
+    Rate,
+}
+
+impl ModeRule {
+    /// The name used in settings and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Thesis => "thesis",
+            Self::Background => "background",
+            Self::Rate => "rate",
         }
     }
 }
@@ -122,13 +150,16 @@ pub enum HistorySet {
     SameWeekday,
 }
 
-/// The names of the congestion controls for the two modes.
+/// The names of the congestion controls for the modes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Controls {
-    /// With congestion control; None: the kernel's default.
+    /// With congestion control, paced or not; None: the kernel's default.
     pub on: Option<String>,
     /// Without congestion control.
     pub off: String,
+    /// In the background.
+    pub background: String,
 }
 
 impl Default for Controls {
@@ -136,6 +167,7 @@ impl Default for Controls {
         Self {
             on: None,
             off: "nocc".to_owned(),
+            background: "fairwind".to_owned(),
         }
     }
 }

@@ -111,6 +111,7 @@ pub struct TransferReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Mode;
 
     /// An answer as the first version of the interface writes it.
     const ANSWER: &str = concat!(
@@ -127,6 +128,16 @@ mod tests {
         assert_eq!(answer.advice.interval_mbps, Some([44.0, 47.0]));
         assert_eq!(answer.path, None);
         assert_eq!(serde_json::to_string(&answer).unwrap(), ANSWER);
+    }
+
+    #[test]
+    fn a_mode_beside_the_thesis_two_is_a_field_of_its_own() {
+        let mut answer: Answer = serde_json::from_str(ANSWER).unwrap();
+        answer.advice.mode = Mode::Background;
+        let written = serde_json::to_value(&answer).unwrap();
+        assert_eq!(written["mode"], "congestion-control");
+        assert_eq!(written["full_mode"], "background");
+        assert_eq!(serde_json::from_value::<Answer>(written).unwrap(), answer);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::common::{samples, time};
+use crate::common::{five_minutes, samples, time};
 use fairwind_advice::{
-    Advice, History, Hop, Mode, ModelKind, Request, Sample, Samples, Settings, advise,
+    Advice, Controls, History, Hop, Mode, ModeRule, ModelKind, Request, Sample, Samples, Settings,
+    advise,
 };
 
 /// A hop with `yesterday` Mbit/s in the hour from 14:00 on the day before, and `now` Mbit/s at 13:58.
@@ -234,4 +235,105 @@ fn advice_reads_as_json() {
     assert_eq!(json["next_advice"], "2026-03-04T14:13:01Z");
     assert_eq!(json["rtt_ms"], 100.0);
     assert_eq!(serde_json::from_value::<Advice>(json).unwrap(), advice);
+}
+
+#[test]
+fn in_the_background_whatever_the_path_carries_and_whoever_owns_it() {
+    let background = Settings {
+        mode_rule: ModeRule::Background,
+        own_path: false,
+        pace_at: Some(0.9),
+        ..settings()
+    };
+    for path in [
+        History::default(),
+        history(vec![hop("kscy", 50.0, 45.0)]),
+        history(vec![hop("kscy", 50.0, 20.0)]),
+    ] {
+        let advice = ask(&path, &background);
+        assert_eq!(advice.mode, Mode::Background);
+        assert_eq!(advice.congestion_control.as_deref(), Some("fairwind"));
+        assert_eq!(advice.pacing_mbps, None);
+        assert!(
+            advice
+                .reason
+                .starts_with("background: the path's transfers take only what others leave;"),
+            "{}",
+            advice.reason
+        );
+    }
+}
+
+/// Four weeks in which every day is the same, with a little noise, until 13:55.
+fn known_hop(name: &str, mbps: f64) -> Hop {
+    let start = time("2026-02-04T00:00:00Z");
+    let noise = |time: jiff::Timestamp| (time.as_second() / 300 % 7) as f64 / 7.0 - 0.5;
+    let samples = five_minutes(start, 28 * 288 + 14 * 12, |time| mbps + noise(time));
+    Hop::new(name, samples)
+}
+
+fn at_a_rate() -> Settings {
+    Settings {
+        mode_rule: ModeRule::Rate,
+        model: ModelKind::Profile,
+        own_path: false,
+        controls: Controls {
+            on: Some("cubic".to_owned()),
+            ..Controls::default()
+        },
+        ..settings()
+    }
+}
+
+#[test]
+fn a_rate_is_the_lowest_low_edge_of_the_hops_intervals() {
+    let learned = |mut hop: Hop| {
+        hop.learn(time("2026-03-04T14:00:00Z"), &at_a_rate());
+        hop
+    };
+    let hops = vec![learned(known_hop("a", 50.0)), learned(known_hop("b", 60.0))];
+    let advice = ask(&history(hops), &at_a_rate());
+    assert_eq!(advice.mode, Mode::Rate);
+    assert_eq!(advice.congestion_control.as_deref(), Some("cubic"));
+    let [low, high] = advice.interval_mbps.unwrap();
+    assert!(low > 49.0 && low < 50.0 && high > 50.0, "{low} {high}");
+    assert_eq!(advice.pacing_mbps, Some(low));
+    let expected = format!("rate: in nine of ten cases a has at least {low:.1} Mbit/s available;");
+    assert!(advice.reason.starts_with(&expected), "{}", advice.reason);
+    // The newest tests are five minutes old: no later than when they are stale.
+    assert!(advice.next_advice <= time("2026-03-04T14:10:01Z"));
+}
+
+#[test]
+fn without_a_rate_that_the_forecast_vouches_for_the_transfer_is_in_the_background() {
+    let why = |hops: Vec<Hop>, settings: &Settings| {
+        let advice = ask(&history(hops), settings);
+        assert_eq!(advice.mode, Mode::Background);
+        assert_eq!(advice.pacing_mbps, None);
+        advice.reason.split(';').next().unwrap().to_owned()
+    };
+    let (one, rate) = (|| vec![hop("kscy", 50.0, 45.0)], at_a_rate());
+    let linear = Settings {
+        model: ModelKind::Linear,
+        ..rate.clone()
+    };
+    assert_eq!(
+        why(one(), &linear),
+        "background: the forecast of kscy has no interval"
+    );
+    let stale = Settings {
+        stale_after: Duration::from_secs(119),
+        ..rate.clone()
+    };
+    assert_eq!(
+        why(one(), &stale),
+        "background: the newest test of kscy is 120 s old, the limit is 119 s"
+    );
+    assert_eq!(why(Vec::new(), &rate), "background: no hop is watched");
+    let mut full = known_hop("kscy", 0.5);
+    full.learn(time("2026-03-04T14:00:00Z"), &rate);
+    assert_eq!(
+        why(vec![full], &rate),
+        "background: kscy may have less than 0.1 Mbit/s available, too little to pace at"
+    );
 }

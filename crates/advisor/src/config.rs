@@ -181,6 +181,11 @@ mod tests {
             ("listen = [8649]", r#""ADDRESS:PORT" or "unix:PATH""#),
             ("tls = { certificate = \"a\" }", "key"),
             ("[[path]]\nname = \"a\"\nhosts = []\nown = 3", "own"),
+            (
+                "[[path]]\nname = \"a\"\nhosts = []\nmode = \"fast\"",
+                "TOML parse error at line 4, column 8\n  |\n4 | mode = \"fast\"\n  |        ^^^^^^\nunknown \
+                 variant `fast`, expected one of `thesis`, `background`, `rate`",
+            ),
             ("[[path]]\nname = \"a\"\nhosts = [\"1.2.3\"]", "1.2.3"),
             (
                 "[[path]]\nname = \"a\"\nhosts = []\nwindow_s = 0",

@@ -7,7 +7,7 @@ pub(crate) use check::is_hop;
 
 use std::time::Duration;
 
-use fairwind_advice::{Buffers, Change, Controls, HistorySet, ModelKind, Role, Settings};
+use fairwind_advice::{Buffers, Change, Controls, HistorySet, ModeRule, ModelKind, Role, Settings};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -82,9 +82,9 @@ pub struct PathConfig {
     #[schema(value_type = serde_json::Value, example = json!("all"))]
     #[serde(default = "default::history")]
     pub history: HistorySet,
-    /// Names of congestion controls, at most 15 characters: `on` (without it the kernel's default) and
-    /// `off`.
-    #[schema(value_type = Object, example = json!({"on": "cubic", "off": "nocc"}))]
+    /// Names of congestion controls, at most 15 characters: `on` (without it the kernel's default), `off`, and
+    /// `background`.
+    #[schema(value_type = Object, example = json!({"on": "cubic", "off": "nocc", "background": "fairwind"}))]
     #[serde(default)]
     pub controls: Controls,
     /// Smallest and largest buffer that is advised: `smallest_bytes`, `largest_bytes`.
@@ -103,6 +103,16 @@ pub struct PathConfig {
     /// Default: only on a path without declared hops, while no other hop is measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfers_are_tests: Option<bool>,
+    /// The mode of transfers on the path: `"thesis"` (without congestion control while no hop of an own path is
+    /// congested, otherwise with it), `"background"` or `"rate"`.
+    /// Default: `"thesis"`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub mode: ModeRule,
+}
+
+/// Earlier versions do not know the key.
+fn is_default(mode: &ModeRule) -> bool {
+    *mode == ModeRule::default()
 }
 
 /// How the round-trip time is measured.
@@ -199,6 +209,7 @@ impl PathConfig {
             threshold_mbps: self.threshold_mbps,
             history_set: self.history,
             time_zone: self.zone()?,
+            mode_rule: self.mode,
             controls: self.controls.clone(),
             own_path: self.own,
             capacity_mbps: self.capacity_mbps,
@@ -271,6 +282,25 @@ mod tests {
     }
 
     #[test]
+    fn a_path_says_which_mode_its_transfers_have() {
+        for (mode, rule) in [
+            ("thesis", ModeRule::Thesis),
+            ("background", ModeRule::Background),
+            ("rate", ModeRule::Rate),
+        ] {
+            let path = read(&format!(
+                r#"{{"name": "a", "hosts": [], "mode": "{mode}"}}"#
+            ));
+            assert_eq!(path.settings().unwrap().mode_rule, rule);
+        }
+        // A store that an earlier version reads again.
+        let path = read(r#"{"name": "a", "hosts": [], "mode": "thesis"}"#);
+        assert!(!serde_json::to_string(&path).unwrap().contains("\"mode\""));
+        let older = read(r#"{"name": "a", "hosts": [], "controls": {"off": "nocc"}}"#);
+        assert_eq!(older.settings().unwrap().controls, Controls::default());
+    }
+
+    #[test]
     fn a_wrong_value_is_named() {
         for (json, expected) in [
             (r#"{"name": "a b", "hosts": []}"#, "name"),
@@ -298,6 +328,10 @@ mod tests {
             ),
             (
                 r#"{"name": "a", "hosts": [], "controls": {"on": "", "off": "nocc"}}"#,
+                "controls",
+            ),
+            (
+                r#"{"name": "a", "hosts": [], "controls": {"background": "a b"}}"#,
                 "controls",
             ),
         ] {

@@ -41,6 +41,20 @@ for at in ("/RPC2", "/"):
     assert_eq!(printed, format!("{once}{once}"));
 }
 
+/// The thesis' input is whether there is congestion control; the name of the control says the rest.
+#[test]
+fn python_follows_a_path_in_the_background_without_knowing_the_mode() {
+    let service = service();
+    service.put_path("far", &["198.51.100.0/24"], json!({"mode": "background"}));
+    let program = r#"
+import sys, xmlrpc.client
+server = xmlrpc.client.ServerProxy(sys.argv[1] + "/RPC2")
+advice = server.EnableGetAdvice("198.51.100.7", 1000000)
+print(advice["congestion_control"], advice["control"], "pacing_mbps" in advice)
+"#;
+    assert_eq!(python(program, &service.url), "True fairwind False\n");
+}
+
 #[test]
 fn python_sees_faults() {
     let service = service();

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::turn::in_the_lab;
 
 /// The ways of the table, in their order.
-const WAYS: [&str; 3] = ["standard TCP", "NOCC throughout", "advised"];
+const WAYS: [&str; 4] = ["standard TCP", "NOCC throughout", "advised", "background"];
 
 fn demo(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fairwind"))
@@ -42,7 +42,7 @@ fn in_the_simulator_the_same_seed_tells_the_same_story() {
     let first = out(&demo(folder.path(), &["--sim", "--seed", "3"]));
     for way in WAYS {
         let row = row(&first, way);
-        assert_eq!((row.len(), row[6]), (7, "simulated"), "{row:?}");
+        assert_eq!((row.len(), row[7]), (8, "simulated"), "{row:?}");
     }
     let heads = |text: &str| {
         let line = text.lines().find(|line| line.starts_with("transfer "));
@@ -52,7 +52,7 @@ fn in_the_simulator_the_same_seed_tells_the_same_story() {
     let tutorial = include_str!("../../../docs/tutorials/first-run.md");
     assert_eq!(heads(tutorial), heads(&first));
     // With advice, congestion control is switched on in the course of the morning.
-    assert_ne!(row(&first, "advised")[5], "0");
+    assert_ne!(row(&first, "advised")[6], "0");
     assert!(
         first.ends_with("report: demo.result/report.html\n"),
         "{first}"
@@ -103,7 +103,16 @@ fn on_the_kernel_every_file_arrives_as_it_was_sent() {
     for way in WAYS {
         assert_eq!(row(&text, way).last(), Some(&"identical"), "{text}");
     }
-    assert_ne!(row(&text, "advised")[5], "0", "{text}");
+    assert_ne!(row(&text, "advised")[6], "0", "{text}");
+    // The advisor's path has that mode, and the server takes its congestion control.
+    assert_eq!(row(&text, "background")[6], "1", "{text}");
+    if fairwind_study::demo::lab::has_curl() {
+        assert_eq!(
+            row(&text, "curl in background").last(),
+            Some(&"identical"),
+            "{text}"
+        );
+    }
     // The large files and those that the programs needed are gone.
     assert!(!folder.path().join("demo.result/site").exists());
 }

@@ -22,6 +22,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::everybody::Everybody;
+
 /// A server for anonymous users and alice, and an empty folder for the commands.
 struct Bench {
     there: TempDir,
@@ -396,4 +398,66 @@ fn an_upload_follows_its_advisor_and_tells_it_how_it_went() {
     // The bytes that have arrived when the last ones are in the socket.
     let arrived = result["bytes"].as_u64().unwrap();
     assert!((1_000_000..=16_000_000).contains(&arrived), "{arrived}");
+}
+
+/// What `fairwind run` says of its connections shows the congestion control of the upload.
+#[test]
+fn an_upload_in_the_background_has_the_congestion_control_for_that() {
+    if !permitted(fairwind_cc::kernel::check_requirements()) || !permitted(root()) {
+        return;
+    }
+    let bench = Bench::new();
+    fs::write(bench.here.path().join("big"), vec![7; 1 << 20]).unwrap();
+    let program = env!("CARGO_BIN_EXE_fairwind");
+    let url = "ftp://alice:secret@{host}/big";
+    let run = [
+        "run",
+        "--limit",
+        "1Gbit/s",
+        "--json=run.json",
+        "--",
+        program,
+    ];
+    let put = ["put", "big", url, "--background"];
+    bench.says(&[&run[..], &put].concat());
+    let arrived = fs::read(bench.there.path().join("big")).unwrap();
+    assert_eq!(arrived.len(), 1 << 20);
+    let run: Value =
+        serde_json::from_slice(&fs::read(bench.here.path().join("run.json")).unwrap()).unwrap();
+    let connections = run["connections"].as_array().unwrap();
+    let data = connections
+        .iter()
+        .find(|connection| connection["bytes_sent"].as_u64() >= Some(1 << 20))
+        .unwrap();
+    let control = data["congestion_control"].as_str().unwrap();
+    assert!(control.starts_with("fw_fairwin"), "{run}");
+}
+
+#[test]
+fn without_rights_an_upload_in_the_background_says_what_would_help() {
+    if !permitted(root()) {
+        return;
+    }
+    let everybody = Everybody::new();
+    let mut command = everybody.command();
+    let output = command
+        .args([
+            "put",
+            "/etc/hostname",
+            "ftp://127.0.0.1:9/x",
+            "--background",
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("--background: not permitted to load eBPF: run as root, or with CAP_"),
+        "{said}"
+    );
+    let allow = "sysctl -w net.ipv4.tcp_allowed_congestion_control='";
+    assert!(
+        said.contains(allow) && said.contains("fw_fairwind"),
+        "{said}"
+    );
 }

@@ -253,14 +253,19 @@ fn the_demonstration_is_a_study_too() {
     let arguments = ["demonstration", "--engine", "sim", "--quick"];
     let first = reproduce(folder.path(), &arguments);
     let said = String::from_utf8_lossy(&first.stderr).into_owned();
-    assert!(said.contains("out/demonstration/sim/seed-1-1"), "{said}");
+    assert!(
+        said.contains("out/demonstration/sim/day-seed-1-1"),
+        "{said}"
+    );
     let first = out(&first);
     assert!(
-        first.starts_with("<!-- sim -->\n| | standard TCP | NOCC throughout | advised |\n"),
+        first.starts_with(
+            "<!-- sim day -->\n| | standard TCP | NOCC throughout | advised | background |\n"
+        ),
         "{first}"
     );
     let results = folder.path().join("out/demonstration");
-    assert!(results.join("sim/seed-1-1/report.html").is_file());
+    assert!(results.join("sim/day-seed-1-1/report.html").is_file());
 
     // It is what `fairwind demo` shows, and kept.
     let demo = Command::new(env!("CARGO_BIN_EXE_fairwind"))
@@ -269,8 +274,8 @@ fn the_demonstration_is_a_study_too() {
         .output()
         .unwrap();
     let shown = out(&demo);
-    let advised = shown.lines().find(|line| line.starts_with("advised "));
-    let mbps = advised.unwrap().split_whitespace().nth(1).unwrap();
+    let background = shown.lines().find(|line| line.starts_with("background "));
+    let mbps = background.unwrap().split_whitespace().nth(1).unwrap();
     let row = first
         .lines()
         .find(|line| line.contains("throughput, Mbit/s"));
@@ -279,7 +284,7 @@ fn the_demonstration_is_a_study_too() {
     assert_eq!(String::from_utf8_lossy(&again.stderr), "");
     assert_eq!(out(&again), first);
     let runs = fs::read_to_string(results.join("tables/runs.csv")).unwrap();
-    assert_eq!(runs.lines().count(), 1 + 3, "{runs}");
+    assert_eq!(runs.lines().count(), 1 + 4, "{runs}");
 }
 
 /// Two cells of the suite for background transfers: Reno alone, and beside Cubic.

@@ -364,6 +364,50 @@ fn a_control_that_is_not_loaded_is_told_once_with_the_command_that_loads_it() {
     assert_eq!(followed.control(), followed.initial);
 }
 
+/// Nobody has to permit what takes no more than standard TCP does.
+#[test]
+fn the_background_and_a_rate_are_followed_on_every_path() {
+    let background = json!({ "full_mode": "background", "congestion_control": "reno" });
+    let rate = json!({ "full_mode": "rate", "pacing_mbps": 30.0 });
+    let advisor = TestAdvisor::answering(vec![
+        Reply::Advice(advice(SOON, background)),
+        Reply::Advice(advice(NEVER, rate)),
+    ]);
+    let mut followed = Followed::start(&advisor.url(), Direction::Send, &[]);
+    let initial = followed.initial.clone();
+    followed.until("a rate", |f| f.changes().len() == 3);
+    assert_eq!(
+        followed.changes(),
+        [
+            (Setting::CongestionControl, initial.clone(), "reno".into()),
+            (Setting::Pacing, "unlimited".into(), "30".into()),
+            (Setting::CongestionControl, "reno".into(), initial),
+        ]
+    );
+    assert_eq!(followed.refused(), []);
+}
+
+#[test]
+fn where_the_control_for_the_background_is_not_loaded_the_transfer_keeps_its_own() {
+    let name = "fw_fairwind";
+    if kernel::available()
+        .unwrap()
+        .iter()
+        .any(|there| there == name)
+    {
+        return;
+    }
+    let background = json!({ "full_mode": "background", "congestion_control": "fairwind" });
+    let advisor = TestAdvisor::answering(vec![Reply::Advice(advice(NEVER, background))]);
+    let mut followed = Followed::start(&advisor.url(), Direction::Send, &[]);
+    followed.until("refused", |f| !f.refused().is_empty());
+    let (what, reason, fix) = followed.refused().remove(0);
+    assert_eq!(what, Setting::CongestionControl);
+    assert_eq!(reason, "the kernel has no control of this name");
+    assert_eq!(fix, "fairwind cc load fairwind");
+    assert_eq!(followed.control(), followed.initial);
+}
+
 #[test]
 fn nocc_is_taken_on_own_paths_and_left_when_advice_ends() {
     if !permitted(kernel::check_requirements()) {

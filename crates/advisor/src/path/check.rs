@@ -68,7 +68,10 @@ impl PathConfig {
         let sound = |name: &String| {
             (1..16).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
         };
-        self.controls.on.as_ref().is_none_or(sound) && sound(&self.controls.off)
+        let controls = &self.controls;
+        controls.on.as_ref().is_none_or(sound)
+            && sound(&controls.off)
+            && sound(&controls.background)
     }
 }
 

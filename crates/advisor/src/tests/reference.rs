@@ -38,7 +38,12 @@ fn generated_sections_are_those_of_the_code() {
         }
         "fields of a report" => Some(keys(&component("TransferReport"), section)),
         "fields of an answer" => {
-            let answer = with_part(&component("AdviceAnswer"), &component("Advice"));
+            let mut answer = json!({ "properties": {} });
+            collect(
+                &component("AdviceAnswer"),
+                &component,
+                &mut answer["properties"],
+            );
             Some(fields(&answer, section))
         }
         "requests" => Some(requests(&document, section)),
@@ -56,14 +61,18 @@ fn with_defaults(mut schema: Value, defaults: &Value) -> Value {
     schema
 }
 
-/// A schema that consists of `part` and of properties of its own, as one object.
-fn with_part(schema: &Value, part: &Value) -> Value {
-    let mut properties = part["properties"].clone();
-    let own = schema["allOf"][1]["properties"].as_object();
-    for (name, property) in own.expect("it has properties of its own") {
+/// Adds the properties of a schema, which may consist of parts, each its own or that of a component.
+fn collect(schema: &Value, component: &dyn Fn(&str) -> Value, properties: &mut Value) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let name = reference.rsplit('/').next().expect("a name");
+        collect(&component(name), component, properties);
+    }
+    for part in schema["allOf"].as_array().into_iter().flatten() {
+        collect(part, component, properties);
+    }
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         properties[name.as_str()] = property.clone();
     }
-    json!({ "properties": properties })
 }
 
 /// The fields of an answer, which are there or null.

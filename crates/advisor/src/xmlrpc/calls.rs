@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use dxr::{Fault, Value};
 use dxr_server::{Handler, HandlerMap, HandlerResult, async_trait};
+use fairwind_advice::Request;
 use fairwind_advice::wire::{Answer, Limited, TransferReport};
-use fairwind_advice::{Mode, Request};
 use jiff::Timestamp;
 
 use crate::error::ServiceError;
@@ -63,7 +63,7 @@ impl Call {
         let answer = self.ask(host, bytes).await?;
         let advice = answer.advice;
         let buffer = |bytes: Option<u64>| double(bytes.map(|bytes| bytes as f64));
-        let is_on = advice.mode == Mode::CongestionControl;
+        let is_on = advice.mode.has_congestion_control();
         let control = advice.congestion_control.unwrap_or_default();
         Ok(structure([
             ("congestion_control", Some(Value::Boolean(is_on))),

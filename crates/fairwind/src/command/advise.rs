@@ -53,6 +53,8 @@ fn text(answer: &Answer) -> String {
     let mode = match advice.mode {
         Mode::CongestionControl => "congestion control",
         Mode::NoCongestionControl => "no congestion control",
+        Mode::Background => "background",
+        Mode::Rate => "rate",
     };
     let control = advice.congestion_control.clone();
     let control = control.unwrap_or_else(|| "the kernel's default".to_owned());

@@ -10,6 +10,7 @@ use fairwind_ftp::client::batch::{self, Job};
 use fairwind_ftp::client::{
     ClientError, Connection, Entry, Kind, Options, Place, Storage, is_url, join, split, tree,
 };
+use fairwind_transfer::background::Control;
 
 use super::transfer::{self, Data, Moving, Reach};
 use crate::failure::Failure;
@@ -33,6 +34,7 @@ Examples:
   fairwind put one.h5 two.h5 ftp://alice@ftp.example.org/run/ --parallel 2
   tar c run7 | fairwind put - ftp://alice@ftp.example.org/runs/run7.tar --create-dirs
   fairwind put run7 ftp://alice@ftp.example.org/runs/ --recursive
+  fairwind put big.iso ftp://alice@ftp.example.org/incoming/ --background
   fairwind put big.iso ftp://192.0.2.7/new.iso --buffer 16MB --json | jq .retransmits")]
 pub(crate) struct Put {
     /// Files, directories with --recursive, or - for standard input; then the URL. A URL that ends with a slash
@@ -52,6 +54,10 @@ pub(crate) struct Put {
     /// Make the directories of the URL that do not exist
     #[arg(long)]
     create_dirs: bool,
+    /// Take only what others leave of the path, by the congestion control fairwind. Needs root, or CAP_BPF,
+    /// CAP_PERFMON and CAP_NET_ADMIN, or a fairwind that is loaded and allowed to everybody
+    #[arg(long, conflicts_with_all = ["advisor", "congestion_control"])]
+    background: bool,
     #[command(flatten)]
     reach: Reach,
     #[command(flatten)]
@@ -77,10 +83,17 @@ impl Put {
                 )));
             }
         }
+        // It is loaded as long as this lives.
+        let control = self.background.then(Control::background).transpose();
+        let control = control.map_err(|error| Failure::work(format!("--background: {error}")))?;
+        let mut data = self.data.clone();
+        if let Some(control) = &control {
+            data = data.controlled_by(control.name());
+        }
         let bar = transfer::begin()?;
         let options = Options {
             in_place: self.in_place,
-            ..self.moving.options(&self.data, &self.reach, &bar)?
+            ..self.moving.options(&data, &self.reach, &bar)?
         };
         let mut connection = transfer::connection(place.clone(), options)?;
         if self.create_dirs {

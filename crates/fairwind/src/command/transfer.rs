@@ -77,6 +77,14 @@ impl Data {
     pub(crate) fn held_down(self, background: bool) -> Data {
         Data { background, ..self }
     }
+
+    /// With this congestion control.
+    pub(crate) fn controlled_by(self, name: &str) -> Data {
+        Data {
+            congestion_control: Some(name.to_owned()),
+            ..self
+        }
+    }
 }
 
 const CHECKSUMS: &[Word<ChecksumPolicy>] = &[

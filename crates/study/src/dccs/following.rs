@@ -75,17 +75,19 @@ pub(crate) fn text(inputs: &[Input]) -> String {
 }
 
 fn digit(mode: Mode) -> &'static str {
-    match mode {
-        Mode::CongestionControl => "1",
-        Mode::NoCongestionControl => "0",
+    if mode.has_congestion_control() {
+        "1"
+    } else {
+        "0"
     }
 }
 
 /// The congestion control of a mode.
 fn control(mode: Mode) -> &'static str {
-    match mode {
-        Mode::CongestionControl => "reno",
-        Mode::NoCongestionControl => "nocc",
+    if mode.has_congestion_control() {
+        "reno"
+    } else {
+        "nocc"
     }
 }
 
@@ -94,6 +96,7 @@ pub(crate) fn first_control(way: Way, inputs: &[Input]) -> &'static str {
     match (way, inputs.first()) {
         (Way::Nocc, _) => "nocc",
         (Way::Advised, Some(input)) => control(input.mode),
+        (Way::Background, _) => "fairwind",
         _ => "reno",
     }
 }

@@ -84,7 +84,7 @@ fn simulated(
         relation,
         levels: &thesis.level,
     };
-    let background_alone = bench.background_alone()?;
+    let alone = [Some(bench.others_alone(1)?), Some(bench.others_alone(2)?)];
     let all_series = all_series(task)?;
     let transfers = transfers(task, &bench, &all_series, cases)?;
     let results = all_series
@@ -93,7 +93,7 @@ fn simulated(
         .map(|(series, transfers)| Results {
             name: series.name.to_owned(),
             transfers,
-            alone: [Some(background_alone), None],
+            alone,
             thesis: None,
         });
     let all = &[Results::of_thesis(thesis)]

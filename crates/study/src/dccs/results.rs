@@ -75,34 +75,57 @@ impl<'a> Results<'a> {
         if let Some(thesis) = self.thesis {
             return Some(thesis.level[level].gain[time]);
         }
-        let [standard, _, advised] = self.ways(Case::at(0, level, time, losses))?;
-        Some(100.0 * (advised.mbps / standard.mbps - 1.0))
+        self.gain_by(Way::Advised, losses, level, time)
+    }
+
+    /// The gain over standard FTP, percent, of a way that the thesis does not have the gain of.
+    pub(crate) fn gain_by(
+        &self,
+        way: Way,
+        losses: Losses,
+        level: usize,
+        time: usize,
+    ) -> Option<f64> {
+        let case = Case::at(0, level, time, losses);
+        let standard = self.find(case)?;
+        Some(100.0 * (self.find(case.by(way))?.mbps / standard.mbps - 1.0))
     }
 
     /// The mean gain over the times of day at each level, percent.
     pub(crate) fn mean_gains(&self, losses: Losses) -> [f64; 3] {
-        [0, 1, 2].map(|level| match self.thesis {
-            Some(thesis) => thesis.level[level].mean_gain,
-            None => mean((0..TIMES.len()).filter_map(|time| self.gain(losses, level, time))),
+        match self.thesis {
+            Some(thesis) => [0, 1, 2].map(|level| thesis.level[level].mean_gain),
+            None => self.mean_gains_by(Way::Advised, losses),
+        }
+    }
+
+    /// The same of [`gain_by`](Results::gain_by).
+    pub(crate) fn mean_gains_by(&self, way: Way, losses: Losses) -> [f64; 3] {
+        [0, 1, 2].map(|level| {
+            let gains = (0..TIMES.len()).filter_map(|time| self.gain_by(way, losses, level, time));
+            mean(gains)
         })
     }
 
     /// How much of their throughput the others lose beside FTP of each way, on average over the times of day,
     /// percent.
     pub(crate) fn mean_lost(&self, losses: Losses, others: usize) -> [f64; 3] {
-        if let (Some(thesis), 1) = (self.thesis, others) {
-            return thesis.background_lost;
+        match (self.thesis, others) {
+            (Some(thesis), 1) => thesis.background_lost,
+            _ => WAYS.map(|way| self.mean_lost_by(way, losses, others)),
         }
-        [0, 1, 2].map(|way| {
-            let lost = |time| {
-                let beside = self.ways(Case::at(others, 0, time, losses))?[way];
-                Some(lost(
-                    self.alone[others - 1]?,
-                    beside.others_mbps.iter().sum(),
-                ))
-            };
-            mean((0..TIMES.len()).filter_map(lost))
-        })
+    }
+
+    /// The same beside one way, as far as it has been tried.
+    pub(crate) fn mean_lost_by(&self, way: Way, losses: Losses, others: usize) -> f64 {
+        let lost = |time| {
+            let beside = self.find(Case::at(others, 0, time, losses).by(way))?;
+            Some(lost(
+                self.alone[others - 1]?,
+                beside.others_mbps.iter().sum(),
+            ))
+        };
+        mean((0..TIMES.len()).filter_map(lost))
     }
 }
 

@@ -12,6 +12,8 @@ use crate::table::Table;
 
 /// The order of these in the thesis' tables of background connections.
 const BESIDE_OTHERS: [usize; 3] = [0, 2, 1];
+/// The way that the thesis does not have.
+const OURS: Way = Way::Background;
 
 /// The tables of the page, of transfers of the thesis' size or scaled down.
 pub(crate) struct Tables<'a> {
@@ -88,13 +90,19 @@ impl Tables<'_> {
 
     fn summary(&self) -> Section {
         let mut table = Table::new(
-            " | mean gain over standard FTP, % used at least: 45 % | 60 % | 75 % | others lose beside \
-             standard FTP | advised | without congestion control",
+            " | mean gain over standard FTP of advised, % used at least: 45 % | 60 % | 75 % | of ours: 45 % | \
+             60 % | 75 % | one other loses beside standard FTP | advised | without congestion control | ours | \
+             two others lose beside standard FTP | advised | without congestion control | ours",
         );
         let mut row = |results: &Results, losses, addition: &str| {
-            let lost = results.mean_lost(losses, 1);
-            let lost = BESIDE_OTHERS.map(|way| lost[way]);
-            let cells = results.mean_gains(losses).into_iter().chain(lost);
+            let lost = [1, 2].map(|others| {
+                let lost = results.mean_lost(losses, others);
+                let ours = results.mean_lost_by(OURS, losses, others);
+                BESIDE_OTHERS.map(|way| lost[way]).into_iter().chain([ours])
+            });
+            let gains = results.mean_gains(losses).into_iter();
+            let gains = gains.chain(results.mean_gains_by(OURS, losses));
+            let cells = gains.chain(lost.into_iter().flatten());
             let name = format!("{}{addition}", results.name);
             table.row(named(&name, cells.map(percent)));
         };
@@ -135,8 +143,14 @@ impl Tables<'_> {
         table
     }
 
-    /// Tables 3 and 4, 6 and 7, 9 and 10; `of_way` are the cells of a transfer's throughput and time that have
-    /// columns.
+    /// Whether there are transfers by our way.
+    fn has_ours(&self) -> bool {
+        let mut transfers = self.all.iter().flat_map(|results| &results.transfers);
+        transfers.any(|transfer| transfer.case.way == OURS)
+    }
+
+    /// Tables 3 and 4, 6 and 7, 9 and 10, and ours; `of_way` are the cells of a transfer's throughput and time that
+    /// have columns.
     pub(crate) fn throughput<const N: usize>(
         &self,
         columns: &str,
@@ -144,15 +158,39 @@ impl Tables<'_> {
         of_way: fn([String; 2]) -> [String; N],
     ) -> Table {
         let losses = Losses::Rounded;
-        let mut table = self.by_time(columns, |results, time| {
-            let ways = results.ways(Case::at(0, level, time, losses))?;
+        let has_ours = self.has_ours();
+        let ours = if has_ours {
+            " | ours | h:mm:ss | gain of ours"
+        } else {
+            ""
+        };
+        let mut table = self.by_time(&format!("{columns}{ours}"), |results, time| {
+            let case = Case::at(0, level, time, losses);
+            let ways = results.ways(case)?;
             let cells = ways.map(|way| of_way([mbps(way.mbps), clock(way.seconds)]));
             let gain = percent(results.gain(losses, level, time)?);
-            Some([&cells.concat()[..], &[gain, ways[2].inputs.clone()]].concat())
+            let mut cells = [&cells.concat()[..], &[gain, ways[2].inputs.clone()]].concat();
+            if has_ours {
+                let of_ours = |ours: &Transfer| {
+                    let gain = results.gain_by(OURS, losses, level, time);
+                    [
+                        mbps(ours.mbps),
+                        clock(ours.seconds),
+                        gain.map_or(String::new(), percent),
+                    ]
+                };
+                let ours = results.find(case.by(OURS));
+                cells.extend(ours.map_or(Default::default(), of_ours));
+            }
+            Some(cells)
         });
         self.rows(&mut table, "mean", |results| {
             let mut cells = vec![String::new(); 3 * N];
             cells.extend([percent(results.mean_gains(losses)[level]), String::new()]);
+            if has_ours {
+                let gain = results.mean_gains_by(OURS, losses)[level];
+                cells.extend([String::new(), String::new(), percent(gain)]);
+            }
             Some(cells)
         });
         table
@@ -163,19 +201,24 @@ impl Tables<'_> {
         let losses = Losses::Rounded;
         let mut table = self.by_time(
             "time of day | | beside standard FTP: FTP / other | other loses | beside advised | other \
-             loses | beside FTP without congestion control | other loses",
+             loses | beside FTP without congestion control | other loses | beside ours | other loses",
             |results, time| {
-                let ways = results.ways(Case::at(1, 0, time, losses))?;
+                let case = Case::at(1, 0, time, losses);
+                let ways = results.ways(case)?;
                 let alone = Some(results.alone[0]?);
-                Some(BESIDE_OTHERS.map(|way| pair(ways[way], alone)).concat())
+                let mut cells = BESIDE_OTHERS.map(|way| pair(ways[way], alone)).concat();
+                let ours = results.find(case.by(OURS));
+                cells.extend(ours.map_or(Default::default(), |ours| pair(ours, alone)));
+                Some(cells)
             },
         );
         self.rows(&mut table, "mean", |results| {
             let lost = results.mean_lost(losses, 1);
+            let ours = results.mean_lost_by(OURS, losses, 1);
+            let lost = BESIDE_OTHERS.map(|way| lost[way]).into_iter().chain([ours]);
             Some(
-                BESIDE_OTHERS
-                    .map(|way| [String::new(), percent(lost[way])])
-                    .concat(),
+                lost.flat_map(|lost| [String::new(), percent(lost)])
+                    .collect(),
             )
         });
         let mut section = table.section("tables 13 and 14");
@@ -191,18 +234,36 @@ impl Tables<'_> {
 
     /// Tables 17 and 18.
     fn two_background(&self) -> Section {
-        let table = self.by_time(
-            "time of day | | standard FTP / other 1 / other 2 | advised | without congestion control",
+        let losses = Losses::Rounded;
+        let mut table = self.by_time(
+            "time of day | | standard FTP / other 1 / other 2 | advised | without congestion control | ours",
             |results, time| {
-                let ways = results.ways(Case::at(2, 0, time, Losses::Rounded))?;
-                let three = |way: usize| {
-                    let others = &ways[way].others_mbps;
-                    [ways[way].mbps, others[0], others[1]].map(mbps).join(" / ")
+                let case = Case::at(2, 0, time, losses);
+                let ways = results.ways(case)?;
+                let three = |transfer: &Transfer| {
+                    let others = &transfer.others_mbps;
+                    [transfer.mbps, others[0], others[1]].map(mbps).join(" / ")
                 };
-                Some(BESIDE_OTHERS.map(three).into())
+                let ours = results.find(case.by(OURS)).map_or(String::new(), three);
+                let cells = BESIDE_OTHERS.map(|way| three(ways[way]));
+                Some(cells.into_iter().chain([ours]).collect())
             },
         );
-        table.section("tables 17 and 18")
+        self.rows(&mut table, "others lose", |results| {
+            let lost = results.mean_lost(losses, 2);
+            let ours = results.mean_lost_by(OURS, losses, 2);
+            let lost = BESIDE_OTHERS.map(|way| lost[way]).into_iter().chain([ours]);
+            Some(lost.map(percent).collect())
+        });
+        let mut section = table.section("tables 17 and 18");
+        if let Some(alone) = self.all.get(1).and_then(|results| results.alone[1]) {
+            let _ = writeln!(
+                section.markdown,
+                "\nWithout the transfer, the two together have {} Mbit/s here; the thesis does not say.",
+                mbps(alone)
+            );
+        }
+        section
     }
 
     /// Tables 20 and 21, 23 and 24, 26 and 27.

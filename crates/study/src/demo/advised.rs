@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::day::Day;
-use super::story::{HOP, START_S, Story};
+use super::story::{HOP, Story};
 
 /// Shortest time between two questions to the advisor, seconds.
 const SHORTEST_WAIT_S: f64 = 0.1;
@@ -97,7 +97,7 @@ pub fn foreseen(story: &Story, day: &Day) -> Advised {
     let mut tests = day.tests.iter().copied().peekable();
     let mut advised = Advised::default();
     let mut control = settings.controls.on.clone().unwrap_or_default();
-    let mut at_s = START_S;
+    let mut at_s = story.route.start_s();
     while at_s < story.length_s {
         let now = story.time_at(at_s);
         while let Some(test) = tests.next_if(|test| test.time <= now) {
@@ -129,24 +129,25 @@ fn wait_s(advice: &Advice, now: Timestamp, story: &Story) -> f64 {
     (wait.as_secs_f64() / story.rate).max(SHORTEST_WAIT_S)
 }
 
-/// What the server wrote to its log of advice; empty if there is no log.
-pub fn logged(log: &Path) -> Advised {
+/// What the server wrote to its log of advice about a transfer that started `start_s` seconds after the run; empty
+/// if there is no log.
+pub fn logged(log: &Path, start_s: f64) -> Advised {
     let text = fs::read_to_string(log).unwrap_or_default();
     let mut advised = Advised::default();
     for record in text
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
     {
-        advised.take(&record);
+        advised.take(&record, start_s);
     }
     advised
 }
 
 impl Advised {
     /// Adds a line of the log.
-    fn take(&mut self, record: &Value) {
+    fn take(&mut self, record: &Value, start_s: f64) {
         let text = |key: &str| record[key].as_str().unwrap_or_default().to_owned();
-        let at_s = START_S + record["seconds"].as_f64().unwrap_or_default();
+        let at_s = start_s + record["seconds"].as_f64().unwrap_or_default();
         match record["event"].as_str() {
             Some("advice") => self.answers.push(Answer {
                 at_s,
@@ -175,17 +176,18 @@ impl Advised {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::demo::story::Route;
 
     #[test]
     fn congestion_control_comes_on_in_the_morning_and_goes_off_in_the_evening() {
-        let story = Story::full(1);
+        let story = Story::full(Route::Day, 1);
         let advised = foreseen(&story, &Day::of(&story));
         let changes: Vec<&Change> = advised.control_changes().collect();
-        assert_eq!(changes[0].at_s, START_S);
+        assert_eq!(changes[0].at_s, 2.0);
         assert_eq!((&*changes[0].from, &*changes[0].to), ("cubic", "nocc"));
         let spans = advised.spans_off(story.length_s);
         // Traffic of 58 Mbit/s: at about half past ten (4 s) and half past eight in the evening (24 s).
-        assert!(spans[0].0 == START_S && spans[0].1 < 6.0, "{spans:?}");
+        assert!(spans[0].0 == 2.0 && spans[0].1 < 6.0, "{spans:?}");
         assert_eq!(spans.last().unwrap().1, story.length_s);
         for (from, to) in &spans[..spans.len() - 1] {
             assert!(*to < 6.0 || *from > 21.0, "{spans:?}");
@@ -198,9 +200,9 @@ mod tests {
         let log = folder.path().join("advice.log");
         let line = r#"{"time":"2026-03-02T14:00:00Z","local":"192.0.2.1:20","peer":"192.0.2.7:40000","seconds":1.5,"bytes":1000,"event":"change","what":"congestion_control","from":"cubic","to":"fw_nocc_1a2b","reason":"because"}"#;
         fs::write(&log, format!("{line}\n")).unwrap();
-        let advised = logged(&log);
+        let advised = logged(&log, 2.0);
         assert_eq!(advised.changes[0].what, CONTROL);
         assert_eq!(advised.spans_off(9.0), [(3.5, 9.0)]);
-        assert_eq!(logged(&folder.path().join("none")), Advised::default());
+        assert_eq!(logged(&folder.path().join("none"), 2.0), Advised::default());
     }
 }

@@ -5,10 +5,12 @@ use std::time::Duration;
 use fairwind_advice::{Curve, Sample};
 use jiff::{SignedDuration, Timestamp};
 
-use super::story::{CAPACITY_MBPS, Story, TEST_INTERVAL, WEEKS};
+use super::story::{Route, Story, TEST_INTERVAL, WEEKS};
 
 /// Least traffic of the others, Mbit/s: a link's bandwidth cannot be 0.
 const LEAST_MBPS: f64 = 1.0;
+/// What the others want of the long path, Mbit/s.
+const WANTED_MBPS: f64 = 40.0;
 
 /// Tests of the available bandwidth.
 #[derive(Clone, Debug)]
@@ -24,11 +26,12 @@ impl Day {
     pub fn of(story: &Story) -> Day {
         let before = SignedDuration::from_hours(WEEKS * 7 * 24);
         let run = SignedDuration::from_secs_f64(story.length_s * story.rate);
+        let capacity_mbps = story.route.capacity_mbps();
         let curve = Curve {
             seed: story.seed,
             step: Duration::from_secs(TEST_INTERVAL.as_secs().unsigned_abs()),
-            capacity_mbps: CAPACITY_MBPS,
-            day: vec![(4.0, CAPACITY_MBPS - 22.0), (15.0, CAPACITY_MBPS - 76.0)],
+            capacity_mbps,
+            day: vec![(4.0, capacity_mbps - 22.0), (15.0, capacity_mbps - 76.0)],
             weekend_mbps: 20.0,
             days_mbps: 0.0,
             slow_mbps: 2.0,
@@ -43,8 +46,13 @@ impl Day {
             .begins
             .saturating_add(run + TEST_INTERVAL)
             .unwrap_or(Timestamp::MAX);
-        let (history, tests) = curve
-            .samples(from, to)
+        let mut samples = curve.samples(from, to);
+        if story.route == Route::Long {
+            for sample in &mut samples {
+                sample.available_mbps = capacity_mbps - WANTED_MBPS;
+            }
+        }
+        let (history, tests) = samples
             .into_iter()
             .partition(|sample| sample.time <= story.begins);
         Day { history, tests }
@@ -63,7 +71,7 @@ impl Day {
     /// The others' traffic as a bandwidth trace for a link: seconds and Mbit/s.
     pub fn traffic_csv(&self, story: &Story) -> String {
         let lines = self.curve(story).into_iter().map(|(seconds, available)| {
-            let used = (CAPACITY_MBPS - available).max(LEAST_MBPS);
+            let used = (story.route.capacity_mbps() - available).max(LEAST_MBPS);
             format!("{seconds:.3},{used:.3}\n")
         });
         format!("time_s,used_mbps\n{}", lines.collect::<String>())
@@ -76,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_day_follows_nine_weeks_of_five_minute_tests() {
-        let story = Story::full(1);
+        let story = Story::full(Route::Day, 1);
         let day = Day::of(&story);
         assert_eq!(day.history.len(), 9 * 7 * 288 + 1);
         assert_eq!(day.history.last().unwrap().time, story.begins);
@@ -89,8 +97,17 @@ mod tests {
     }
 
     #[test]
+    fn the_others_on_the_long_path_want_the_same_all_day() {
+        let story = Story::quick(Route::Long, 1);
+        let day = Day::of(&story);
+        let mut all = day.history.iter().chain(&day.tests);
+        assert!(all.all(|sample| sample.available_mbps == 160.0));
+    }
+
+    #[test]
     fn equal_seeds_give_the_same_day() {
-        let csv = |seed| Day::of(&Story::quick(seed)).traffic_csv(&Story::quick(seed));
+        let story = |seed| Story::quick(Route::Day, seed);
+        let csv = |seed| Day::of(&story(seed)).traffic_csv(&story(seed));
         assert_eq!(csv(3), csv(3));
         assert_ne!(csv(3), csv(4));
     }

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::lab::missing;
 use super::stage::{self, Outcomes};
+use super::story::Route;
 use super::table::{IDENTICAL, Row, SIMULATED, plain};
 use super::{Story, report};
 use crate::cache::program;
@@ -19,12 +20,18 @@ use crate::{Engines, Error, Made, Study, Task};
 
 pub(crate) const STUDY: Study = Study::new(PARAMETERS, carry_out);
 
-/// What a run of its plan has: the seed of the day, of the file and of all random choices.
-const PARAMETERS: &[Parameter] = &[Parameter::new("seed", Values::Whole(0, 1_000_000))];
+/// What a run of its plan has: the path; the seed of the day, of the file and of all random choices.
+const PARAMETERS: &[Parameter] = &[
+    Parameter::new("path", Values::Words(&ROUTES)),
+    Parameter::new("seed", Values::Whole(0, 1_000_000)),
+];
+/// The names of [`Route::ALL`].
+const ROUTES: [&str; 2] = ["day", "long"];
 
 /// One demonstration.
 #[derive(Debug, Serialize, Deserialize)]
 struct Shown {
+    path: String,
     seed: u64,
     rows: Vec<Row>,
 }
@@ -36,8 +43,8 @@ struct Shown {
 fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let mut made = Made::default();
     let mut runs = Table::new(
-        "engine | seed | transfer | mbps | took_s | others_lost_percent | others_lost_mb | retransmits | \
-         control_changes | file",
+        "engine | path | seed | transfer | mbps | spare_percent | took_s | others_lost_percent | others_lost_mb | \
+         retransmits | control_changes | file | later_spare_percent",
     );
     for (engine, is_asked) in [
         (Engines::Sim, task.engines.has_sim()),
@@ -50,13 +57,21 @@ fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
         if shown.is_empty() {
             continue;
         }
-        for Shown { seed, rows } in &shown {
+        for Shown { path, seed, rows } in &shown {
             for row in rows {
-                let values = row.cells(exact);
-                runs.row([vec![engine.word().to_owned(), seed.to_string()], values].concat());
+                let mut values = vec![engine.word().to_owned(), path.clone(), seed.to_string()];
+                values.extend(row.cells(exact));
+                values.push(exact(row.later_spare_percent, 0));
+                runs.row(values);
             }
         }
-        made.sections.push(table(&shown).section(engine.word()));
+        for route in ROUTES {
+            let of_route: Vec<&Shown> = shown.iter().filter(|one| one.path == route).collect();
+            if !of_route.is_empty() {
+                let name = format!("{} {route}", engine.word());
+                made.sections.push(table(&of_route).section(&name));
+            }
+        }
         made.sections
             .push(page::made(&format!("{} run", engine.word())));
     }
@@ -69,9 +84,11 @@ fn all(task: &Task<'_>, engine: Engines) -> Result<Vec<Shown>, Error> {
     let mut shown = Vec::new();
     for run in &task.runs {
         let seed = run.get("seed").parse().map_err(Error::input)?;
+        let named = |route: &Route| route.name() == run.get("path");
+        let route = Route::ALL.into_iter().find(named).unwrap_or(Route::Day);
         let story = match task.options.quick {
-            true => Story::quick(seed),
-            false => Story::full(seed),
+            true => Story::quick(route, seed),
+            false => Story::full(route, seed),
         };
         // In the simulator all would be the same.
         let repetitions = match engine {
@@ -97,7 +114,7 @@ fn one(
         _ => fairwind_kernel::release(),
     };
     let asked = json!({ "story": format!("{story:?}"), "number": number, "on": on });
-    let name = format!("seed-{}-{number}", story.seed);
+    let name = format!("{}-seed-{}-{number}", story.route.name(), story.seed);
     let cache = task.cache(engine.word());
     cache.kept_or_run(&name, &asked, || {
         task.host.go_on()?;
@@ -106,8 +123,9 @@ fn one(
         report::write(&outcomes, &[], &folder)?;
         task.tell(&folder.display().to_string());
         Ok(Shown {
+            path: story.route.name().to_owned(),
             seed: story.seed,
-            rows: Row::all(&outcomes).to_vec(),
+            rows: Row::all(&outcomes),
         })
     })
 }
@@ -130,7 +148,7 @@ fn show(task: &Task<'_>, engine: Engines, story: &Story, folder: &Path) -> Resul
 }
 
 /// The table of the page: median and range over the demonstrations, by way.
-fn table(shown: &[Shown]) -> Table {
+fn table(shown: &[&Shown]) -> Table {
     let of_ways = shown[0].rows.iter().enumerate();
     let ways: Vec<Vec<(&Row, &Row)>> = of_ways
         .map(|(at, _)| {
@@ -174,6 +192,12 @@ const VALUES: &[(&str, usize, Value)] = &[
         2,
         |row, standard| Some(row.mbps? / standard.mbps?),
     ),
+    ("throughput, % of what is spare", 0, |row, _| {
+        row.spare_percent
+    }),
+    ("the same after the first 10 s, %", 0, |row, _| {
+        row.later_spare_percent
+    }),
     ("duration, s", 1, |row, _| row.took_s),
     ("others lost, % of what they receive alone", 1, |row, _| {
         row.others_lost_percent

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use fairwind_advice::Settings;
+use fairwind_advice::{ModeRule, Settings};
 use fairwind_advisor::local::Local;
 use fairwind_advisor::{Clock, PathConfig};
 use fairwind_cc::kernel::Loaded;
@@ -32,6 +32,8 @@ const TESTS: &str = "tests.csv";
 const FILE: &str = "random.bin";
 /// Where the server listens.
 const PORT: u16 = 2121;
+/// Who may write there, and the password.
+const USER: &str = "demo";
 /// Where the advisor listens, in the server's host.
 const ADVISOR: &str = "127.0.0.1:8649";
 /// The addresses of the lab's hosts.
@@ -51,6 +53,12 @@ pub fn missing() -> Vec<String> {
     missing
 }
 
+/// Whether curl, the unmodified program, is in `PATH`.
+pub fn has_curl() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join("curl").is_file())
+}
+
 /// What became of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
@@ -65,9 +73,9 @@ pub enum Arrival {
 /// The command lines of one [`Way`].
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
-    /// `fairwind get`, in the east.
+    /// `fairwind get`, in the east; or curl, in the west.
     pub client: String,
-    /// `fairwind serve`, in the west.
+    /// `fairwind serve`, in the west; for curl, in the east.
     pub server: String,
     /// `fairwind advisor` and the process that reports tests to it, in the west.
     pub advisor: String,
@@ -80,19 +88,22 @@ pub struct Site {
     /// Path of the `fairwind` command.
     fairwind: PathBuf,
     checksum: String,
-    /// nocc, loaded for the connections of this run only.
+    /// nocc and fairwind, loaded for the connections of this run only.
     nocc: Loaded,
+    background: Loaded,
     /// Buffer size that both programs request, bytes.
     buffer_bytes: u64,
     story: Story,
+    /// The path as the advisor has it.
+    path: Option<PathConfig>,
 }
 
 impl Site {
-    /// Writes the file, gives the advisor the path's history, and loads nocc under a private name. Everything
-    /// later is done by the command `fairwind`.
+    /// Writes the file, gives the advisor the path's history, and loads the congestion controls that advice names
+    /// under private names. Everything later is done by the command `fairwind`.
     ///
     /// # Errors
-    /// Fails if nocc cannot be loaded, a file cannot be written, or the advisor's store cannot be opened or
+    /// Fails if a congestion control cannot be loaded, a file cannot be written, or the advisor's store cannot be opened or
     /// written.
     pub fn prepare(
         story: &Story,
@@ -102,17 +113,20 @@ impl Site {
         fairwind: PathBuf,
         out: &Path,
     ) -> Result<Site, Error> {
-        let nocc = native::find("nocc")
-            .expect("it is in cc/")
-            .default_parameters();
+        let load = |name| {
+            let control = native::find(name).expect("it is in cc/");
+            load_private(&control.default_parameters()).map_err(Error::work)
+        };
         let out = fs::canonicalize(out)?;
         let mut site = Site {
             folder: out.join(SITE_FOLDER),
             fairwind,
             checksum: String::new(),
-            nocc: load_private(&nocc).map_err(Error::work)?,
+            nocc: load("nocc")?,
+            background: load("fairwind")?,
             buffer_bytes,
             story: story.clone(),
+            path: None,
         };
         for folder in [WEST, EAST, STATE] {
             fs::create_dir_all(site.folder.join(folder))?;
@@ -130,7 +144,7 @@ impl Site {
     }
 
     /// Stores the path's history and settings for the advisor.
-    fn teach(&self, day: &Day, settings: Settings) -> Result<(), Error> {
+    fn teach(&mut self, day: &Day, settings: Settings) -> Result<(), Error> {
         let host = NETWORK.parse().map_err(Error::work)?;
         let mut path = PathConfig::new(PATH, vec![host]);
         path.hops = vec![HOP.to_owned()];
@@ -141,13 +155,31 @@ impl Site {
         path.stale_after_s = settings.stale_after.as_secs() as u32;
         path.controls = settings.controls;
         path.controls.off = self.nocc.name().to_owned();
+        path.controls.background = self.background.name().to_owned();
         path.ping.interval_s = 0;
-        let clock = Clock::new(Some(self.story.begins), 1.0);
-        let local = Local::open(Some(&self.folder.join(STATE)), clock).map_err(Error::work)?;
+        self.path = Some(path.clone());
+        let local = self.store()?;
         local.put_path(path).map_err(Error::work)?;
         let known = local.path(PATH).map_err(Error::work)?;
         let filled = local.fill(&known, Some(HOP), day.history.clone());
         filled.map(drop).map_err(Error::work)
+    }
+
+    /// The advisor's store, which no advisor may be using.
+    fn store(&self) -> Result<Local, Error> {
+        let clock = Clock::new(Some(self.story.begins), 1.0);
+        Local::open(Some(&self.folder.join(STATE)), clock).map_err(Error::work)
+    }
+
+    /// Declares the path anew, with the mode that this way's transfers are to have.
+    fn declare(&self, way: Way) -> Result<(), Error> {
+        let Some(mut path) = self.path.clone() else {
+            return Ok(());
+        };
+        if way == Way::Background {
+            path.mode = ModeRule::Background;
+        }
+        self.store()?.put_path(path).map(drop).map_err(Error::work)
     }
 
     /// The command lines of a way.
@@ -158,21 +190,37 @@ impl Site {
         let fairwind = shell_word(&self.fairwind)?;
         let (arrived, config) = (shell_word(&self.arrived(way))?, self.config(way));
         fs::write(&config, self.configuration(way))?;
+        if way.is_advised() {
+            self.declare(way)?;
+        }
         // Other users may have no access to the folder.
         let run_as = if geteuid().is_root() {
             " --run-as root"
         } else {
             ""
         };
+        let (at, user) = match way {
+            Way::Curl => (EAST, format!(" --user {USER}")),
+            _ => (WEST, String::new()),
+        };
         let server = format!(
-            "exec {fairwind} serve {} --config {} --listen 0.0.0.0:{PORT}{run_as}",
-            shell_word(&self.folder.join(WEST))?,
+            "FAIRWIND_FTP_PASSWORD={USER} exec {fairwind} serve {} --config {} --listen \
+             0.0.0.0:{PORT}{run_as}{user}",
+            shell_word(&self.folder.join(at))?,
             shell_word(&config)?,
         );
-        let client = format!(
-            "exec {fairwind} get ftp://{{to}}:{PORT}/{FILE} {arrived} --buffer {} --no-drs",
-            self.buffer_bytes
-        );
+        let client = match way {
+            Way::Curl => format!(
+                "exec {fairwind} run --background --quiet -- curl --silent --show-error --upload-file {} \
+                 ftp://{USER}:{USER}@{{to}}:{PORT}/{}",
+                shell_word(&self.folder.join(WEST).join(FILE))?,
+                file_of(way)
+            ),
+            _ => format!(
+                "exec {fairwind} get ftp://{{to}}:{PORT}/{FILE} {arrived} --buffer {} --no-drs",
+                self.buffer_bytes
+            ),
+        };
         // The advisor's clock starts with the run.
         let advisor = format!(
             "{fairwind} advisor --state {} --listen {ADVISOR} --clock-start {begins} --clock-rate {rate} \
@@ -192,7 +240,7 @@ impl Site {
     /// The server's configuration: the same buffers in all ways, so that only congestion control differs.
     fn configuration(&self, way: Way) -> String {
         let mut toml = format!("buffer = \"{}\"\ndrs = false\n", self.buffer_bytes);
-        if way == Way::Advised {
+        if way.is_advised() {
             toml += &format!(
                 "advisor = \"http://{ADVISOR}\"\nallow_nocc = [\"{NETWORK}\"]\nadvice_log = {:?}\n",
                 self.log(way).display().to_string()
@@ -234,8 +282,13 @@ impl Site {
     }
 
     fn arrived(&self, way: Way) -> PathBuf {
-        self.folder.join(EAST).join(format!("{}.bin", way.folder()))
+        self.folder.join(EAST).join(file_of(way))
     }
+}
+
+/// The name under which the file arrives.
+fn file_of(way: Way) -> String {
+    format!("{}.bin", way.folder())
 }
 
 impl Drop for Site {

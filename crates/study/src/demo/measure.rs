@@ -9,7 +9,6 @@ use fairwind_result::series::reader::scan;
 use fairwind_result::{FLOWS_FILE, ResultError, RunResult};
 
 use super::network::{TRANSFER, others};
-use super::story::START_S;
 
 /// Width of the intervals of throughput, seconds.
 const INTERVAL_S: f64 = 0.5;
@@ -34,6 +33,8 @@ pub struct Measured {
 pub struct Transfer {
     /// Payload that arrived.
     pub bytes: u64,
+    /// When it was to start, seconds from the start of the run.
+    pub start_s: f64,
     /// When it opened, seconds from the start of the run.
     pub opened_s: f64,
     /// When its last byte had arrived, seconds from the start of the run.
@@ -51,7 +52,7 @@ pub struct Transfer {
 impl Transfer {
     /// How long it took, seconds.
     pub fn took_s(&self) -> f64 {
-        self.end_s - START_S
+        self.end_s - self.start_s
     }
 
     /// Mean throughput of payload, Mbit/s.
@@ -61,11 +62,11 @@ impl Transfer {
 }
 
 impl Measured {
-    /// Reads the series of the run in `folder`.
+    /// Reads the series of the run in `folder`, whose transfer was to start after `start_s` seconds.
     ///
     /// # Errors
     /// Fails if there are no series or they cannot be read.
-    pub fn read(folder: &Path, run: &RunResult) -> Result<Measured, ResultError> {
+    pub fn read(folder: &Path, run: &RunResult, start_s: f64) -> Result<Measured, ResultError> {
         let names = others();
         let mut flows: Vec<&str> = names.iter().map(String::as_str).collect();
         let transfer = flows.len();
@@ -106,12 +107,20 @@ impl Measured {
             .iter()
             .map(|reason| format!("incomplete: {reason}"));
         Ok(Measured {
-            transfer: main.and_then(|rows| connection(rows)),
+            transfer: main.and_then(|rows| connection(rows, start_s)),
             others_mbps: throughput(&others),
             others,
             complete: run.incomplete.is_none(),
             warnings: incomplete.chain(run.warnings.iter().cloned()).collect(),
         })
+    }
+
+    /// Mean throughput of the transfer after a time, Mbit/s; none if it was over by then.
+    pub fn mbps_after(&self, from_s: f64) -> Option<f64> {
+        let transfer = self.transfer.as_ref()?;
+        let later = transfer.mbps.iter().filter(|point| point.time_s > from_s);
+        let values: Vec<f64> = later.map(|point| point.value).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 
     /// Payload that the others received between two times, bytes.
@@ -133,16 +142,17 @@ fn last_bytes(rows: &[Row]) -> f64 {
     rows.last().map_or(0.0, |row| row.bytes)
 }
 
-fn connection(rows: &[Row]) -> Option<Transfer> {
+fn connection(rows: &[Row], start_s: f64) -> Option<Transfer> {
     let (first, last) = (rows.first()?, rows.last()?);
     let end = rows.iter().find(|row| row.bytes >= last.bytes)?;
     let active = || rows.iter().filter(|row| row.time_s <= end.time_s);
-    let delivered: Vec<(f64, f64)> = std::iter::once((START_S, 0.0))
+    let delivered: Vec<(f64, f64)> = std::iter::once((start_s, 0.0))
         .chain(active().map(|row| (row.time_s, row.bytes)))
         .collect();
     let point = |time_s, value| Point { time_s, value };
     Some(Transfer {
         bytes: last.bytes as u64,
+        start_s,
         opened_s: first.time_s,
         end_s: end.time_s,
         retransmits: last.retransmits,
@@ -235,7 +245,7 @@ mod tests {
             rtt_us: Some(50_000.0),
         };
         let rows = [row(2.1, 0.0), row(4.0, 1e6), row(6.0, 5e6), row(9.0, 5e6)];
-        let transfer = connection(&rows).unwrap();
+        let transfer = connection(&rows, 2.0).unwrap();
         // 5 MB from the start at 2 s until 6 s.
         assert_eq!(transfer.throughput_mbps(), 10.0);
         assert_eq!(transfer.opened_s, 2.1);

@@ -1,4 +1,4 @@
-//! The demonstration: one file moved three ways over a path that others use too.
+//! The demonstration: one file moved in several ways over a path that others use too.
 //!
 //! [`Story`] holds all its numbers, [`day`] the path's available bandwidth, [`network`] the experiment files,
 //! [`advised`] the advice and when it is given. [`stage`] runs each way in the simulator, or in the [`lab`]

@@ -6,9 +6,7 @@ use serde_json::Value;
 
 use super::advised::Advised;
 use super::lab::Programs;
-use super::story::{
-    BUFFER_BYTES, CAPACITY_MBPS, DELAY_MS, OTHERS, QUEUE_PACKETS, START_S, Story, Way,
-};
+use super::story::{OTHERS, QUEUE_PACKETS, Story, Way};
 
 /// The bandwidth trace of the others' traffic, beside the results.
 pub const TRAFFIC_FILE: &str = "others.csv";
@@ -47,29 +45,39 @@ pub fn experiment(story: &Story, way: Way, means: &Means<'_>) -> String {
     let path = filled(
         include_str!("path.toml"),
         &[
-            ("capacity", &CAPACITY_MBPS),
-            ("rtt", &(2 * DELAY_MS)),
+            ("capacity", &story.route.capacity_mbps()),
+            ("rtt", &(2 * story.route.delay_ms())),
             ("words", &way.words()),
             ("length", &story.length_s),
             ("seed", &story.seed),
             ("traffic", &TRAFFIC_FILE),
-            ("delay", &DELAY_MS),
+            ("delay", &story.route.delay_ms()),
+            ("loss", &story.route.loss()),
             ("queue", &QUEUE_PACKETS),
         ],
     );
     let transfer = match (way, means) {
         (Way::Nobody, _) => String::new(),
         (way, Means::Simulated(advised)) => simulated(story, way, advised),
-        (way, Means::Programs(programs)) => SITES.programs(START_S, control(way), way, programs),
+        (way, Means::Programs(programs)) => {
+            let sites = if way == Way::Curl { UPLOAD } else { SITES };
+            // Advice changes it.
+            let control = match way {
+                Way::Nocc => "nocc",
+                _ => "cubic",
+            };
+            sites.programs(story.route.start_s(), control, way, programs)
+        }
     };
     let others = filled(include_str!("others.toml"), &[("count", &OTHERS)]);
     format!("{path}{transfer}{others}")
 }
 
-/// The congestion control that a way begins with.
+/// The congestion control that a flow of the simulator begins with.
 fn control(way: Way) -> &'static str {
     match way {
         Way::Nocc => "nocc",
+        Way::Background => "fairwind",
         _ => "cubic",
     }
 }
@@ -79,7 +87,7 @@ fn simulated(story: &Story, way: Way, advised: &Advised) -> String {
     let mut first = control(way);
     if way == Way::Advised {
         for change in advised.control_changes() {
-            if change.at_s <= START_S {
+            if change.at_s <= story.route.start_s() {
                 first = &change.to;
             } else {
                 switches.push_str(&format!(
@@ -93,10 +101,10 @@ fn simulated(story: &Story, way: Way, advised: &Advised) -> String {
         switches = format!("switch = [\n{switches}]\n");
     }
     SITES.simulated(
-        START_S,
+        story.route.start_s(),
         story.file_bytes,
         first,
-        2 * BUFFER_BYTES,
+        2 * story.route.buffer_bytes(),
         &switches,
     )
 }
@@ -105,6 +113,12 @@ fn simulated(story: &Story, way: Way, advised: &Advised) -> String {
 const SITES: Sites = Sites {
     client: "east",
     server: "west",
+};
+
+/// curl sends: the client is where the file is.
+const UPLOAD: Sites = Sites {
+    client: "west",
+    server: "east",
 };
 
 /// The hosts between which a file is moved.
@@ -148,7 +162,7 @@ impl Sites {
         let [client, server, advisor] = [&programs.client, &programs.server, &programs.advisor]
             .map(|command| Value::from(command.as_str()));
         let mut template = include_str!("programs.toml").to_owned();
-        if way == Way::Advised {
+        if way.is_advised() {
             template += include_str!("advisor.toml");
         }
         filled(
@@ -173,27 +187,31 @@ mod tests {
 
     use super::*;
     use crate::demo::day::Day;
+    use crate::demo::story::Route;
 
     #[test]
     fn every_way_is_an_experiment_that_can_be_run() {
-        let story = Story::quick(1);
-        let folder = tempfile::tempdir().unwrap();
-        let csv = Day::of(&story).traffic_csv(&story);
-        std::fs::write(folder.path().join(TRAFFIC_FILE), csv).unwrap();
-        let advised = crate::demo::advised::foreseen(&story, &Day::of(&story));
-        let programs = Programs {
-            client: "get \"x\"".to_owned(),
-            server: "serve".to_owned(),
-            advisor: "advisor".to_owned(),
-        };
-        for way in Way::ALL {
-            for means in [Means::Simulated(&advised), Means::Programs(&programs)] {
-                let text = experiment(&story, way, &means);
-                let read = Experiment::parse(&text, "demo", folder.path(), &[]);
-                let flows = read.unwrap_or_else(|error| panic!("{error}\n{text}"));
-                let names: Vec<String> = flows.flows().into_iter().map(|flow| flow.name).collect();
-                assert!(names.ends_with(&others()), "{names:?}");
-                assert_eq!(names.contains(&TRANSFER.to_owned()), way != Way::Nobody);
+        for route in Route::ALL {
+            let story = Story::quick(route, 1);
+            let folder = tempfile::tempdir().unwrap();
+            let csv = Day::of(&story).traffic_csv(&story);
+            std::fs::write(folder.path().join(TRAFFIC_FILE), csv).unwrap();
+            let advised = crate::demo::advised::foreseen(&story, &Day::of(&story));
+            let programs = Programs {
+                client: "get \"x\"".to_owned(),
+                server: "serve".to_owned(),
+                advisor: "advisor".to_owned(),
+            };
+            for way in Way::ALL {
+                for means in [Means::Simulated(&advised), Means::Programs(&programs)] {
+                    let text = experiment(&story, way, &means);
+                    let read = Experiment::parse(&text, "demo", folder.path(), &[]);
+                    let flows = read.unwrap_or_else(|error| panic!("{error}\n{text}"));
+                    let names: Vec<String> =
+                        flows.flows().into_iter().map(|flow| flow.name).collect();
+                    assert!(names.ends_with(&others()), "{names:?}");
+                    assert_eq!(names.contains(&TRANSFER.to_owned()), way != Way::Nobody);
+                }
             }
         }
     }

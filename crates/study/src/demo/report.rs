@@ -11,7 +11,7 @@ use fairwind_report::page::{
 
 use super::measure::Transfer;
 use super::stage::Outcomes;
-use super::story::{CAPACITY_MBPS, DELAY_MS, HOP, OTHERS, START_S, THRESHOLD_MBPS, Way};
+use super::story::{HOP, OTHERS, Route, THRESHOLD_MBPS, Way};
 use super::table::Row;
 use crate::Error;
 
@@ -35,7 +35,7 @@ pub fn write(outcomes: &Outcomes, missing: &[String], out: &Path) -> Result<Path
 fn page(outcomes: &Outcomes, missing: &[String]) -> Page {
     let story = &outcomes.story;
     let mut page = Page::new(
-        "One file over a path that others use too, moved three ways",
+        "One file over a path that others use too, moved in several ways",
         &facts(outcomes),
     );
     for reason in missing {
@@ -51,19 +51,31 @@ fn page(outcomes: &Outcomes, missing: &[String]) -> Page {
             page.doubt(&format!("{}: {doubt}", outcome.way.words()));
         }
     }
+    let delay_ms = story.route.delay_ms();
+    let path = match story.route {
+        Route::Day => format!(
+            "{OTHERS} connections of others share the path and want what the day's curve leaves to them; {} of \
+             the day pass in a second. Standard TCP leaves the others what they want and is slow to take what \
+             they leave.",
+            minutes(story.rate / 60.0)
+        ),
+        Route::Long => format!(
+            "{OTHERS} connections of others share the path and want the same all day, and {} % of the packets are \
+             lost by chance. Standard TCP takes each loss for congestion, and on a long path it is slow to recover.",
+            100.0 * story.route.loss()
+        ),
+    };
     page.text(&format!(
-        "Two sites, {CAPACITY_MBPS} Mbit/s and {} ms of round-trip time apart ({DELAY_MS} ms each way). \
-         {OTHERS} connections of others share the path and want what the day's curve leaves to them; \
-         {} of the day pass in a second. Standard TCP leaves the others what they want and is slow to \
-         take what they leave. Without congestion control the transfer takes what it can get. Advised, \
-         congestion control is off only while the path has at least {THRESHOLD_MBPS} Mbit/s to spare, \
-         by the thesis' rule.",
-        2 * DELAY_MS,
-        minutes(story.rate / 60.0),
+        "Two sites, {} Mbit/s and {} ms of round-trip time apart ({delay_ms} ms each way). {path} \
+         Without congestion control the transfer takes what it can get. Advised, congestion control is off only \
+         while the path has at least {THRESHOLD_MBPS} Mbit/s to spare, by the thesis' rule. In the background the \
+         transfer takes only what the others leave.",
+        story.route.capacity_mbps(),
+        2 * delay_ms,
     ));
     page.table(&totals(outcomes));
     page.note(
-        "Others lost: what they received less than alone in the same time, while the transfer was under \
+        "Of what is spare: of the path's payload less what the others receive alone. Others lost: what they received less than alone in the same time, while the transfer was under \
          way (%) and in the whole run (MB). Changes: of the congestion control, in mid-transfer.",
     );
     page.heading("The day, and what the advisor makes of it");
@@ -118,6 +130,7 @@ fn totals(outcomes: &Outcomes) -> Table {
     let mut table = Table::new(vec![
         Heading::text("Transfer"),
         Heading::number("Throughput", "Mbit/s"),
+        Heading::number("Of what is spare", "%"),
         Heading::number("Time", "s"),
         Heading::number("Others lost", "%"),
         Heading::number("Others lost", "MB"),
@@ -223,7 +236,10 @@ fn throughput(outcomes: &Outcomes) -> Chart {
         title: "Throughput".to_owned(),
         what: "Payload in intervals of half a second; shaded: congestion control off".to_owned(),
         across: Across::time(outcomes.story.length_s),
-        panels: Way::TRANSFERS.map(panel).into(),
+        panels: outcomes
+            .transfers()
+            .map(|outcome| panel(outcome.way))
+            .collect(),
     }
 }
 
@@ -243,7 +259,10 @@ fn of_transfers(
         what: "Of the file’s connection; strokes above: changes of the congestion control"
             .to_owned(),
         across: Across::time(outcomes.story.length_s),
-        panels: Way::TRANSFERS.map(panel).into(),
+        panels: outcomes
+            .transfers()
+            .map(|outcome| panel(outcome.way))
+            .collect(),
     }
 }
 
@@ -302,7 +321,7 @@ fn spans(outcomes: &Outcomes, way: Way) -> Vec<(usize, f64, f64)> {
         return Vec::new();
     };
     let spans = match way {
-        Way::Nocc => vec![(START_S, transfer.end_s)],
+        Way::Nocc => vec![(transfer.start_s, transfer.end_s)],
         _ => outcome.advised.spans_off(transfer.end_s),
     };
     let shaded = spans.into_iter().map(|(from, to)| (OFF, from, to));

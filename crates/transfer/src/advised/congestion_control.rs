@@ -12,7 +12,7 @@ const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
 
 /// Why a congestion control could not be set, and the command that would fix that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     pub reason: String,
     pub fix: String,
 }
@@ -34,7 +34,8 @@ pub(super) fn kernel_name(name: &str, available: &[String]) -> String {
     ours
 }
 
-fn refusal(name: &str, error: Errno) -> Refusal {
+/// What the kernel's refusal of this congestion control means.
+pub(crate) fn refusal(name: &str, error: Errno) -> Refusal {
     match error {
         Errno::NOENT => Refusal {
             reason: "the kernel has no control of this name".into(),

@@ -56,6 +56,15 @@ impl Orders {
                 clean(name)
             ));
         }
+        if advice.mode == Mode::Background && control.is_none() {
+            return Err(
+                "the transfer is to be in the background, but the advice names no control for that"
+                    .into(),
+            );
+        }
+        if advice.mode == Mode::Rate && advice.pacing_mbps.is_none() {
+            return Err("the transfer is to keep a rate, but the advice has no pacing_mbps".into());
+        }
         // nocc may be named as the congestion control, whatever the mode says.
         let off =
             advice.mode == Mode::NoCongestionControl || control.as_deref().is_some_and(is_nocc);
@@ -218,6 +227,14 @@ pub(super) mod tests {
         assert_eq!(
             refused(|advice| advice.mode = Mode::NoCongestionControl),
             "congestion control is to be off, but the advice does not name what replaces it"
+        );
+        assert_eq!(
+            refused(|advice| advice.mode = Mode::Background),
+            "the transfer is to be in the background, but the advice names no control for that"
+        );
+        assert_eq!(
+            refused(|advice| advice.mode = Mode::Rate),
+            "the transfer is to keep a rate, but the advice has no pacing_mbps"
         );
     }
 

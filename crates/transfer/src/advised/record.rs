@@ -37,7 +37,8 @@ pub struct Record {
 pub enum Event {
     /// The advisor answered.
     Advice {
-        /// With or without congestion control.
+        /// How the transfer shares the path.
+        #[serde(flatten)]
         mode: Mode,
         /// The congestion control, by the advisor's name for it.
         congestion_control: Option<String>,

@@ -1,9 +1,11 @@
-//! Downloads in the background: the receiver holds the sender down by the window that it offers.
-//!
-//! [`Law`] says which window; [`Holding`] offers it on a connection of this process.
+//! Transfers in the background: what is sent has the congestion control for that, [`Control`]; what is received is
+//! held down by the window that the receiver offers. [`Law`] says which window; [`Holding`] offers it on a
+//! connection of this process.
 
+mod control;
 mod holding;
 mod law;
 
+pub use control::{Control, ControlError};
 pub use holding::{Held, Holding};
 pub use law::{Law, Seen};

@@ -1,7 +1,7 @@
 //! `fairwind advisor paths`: the paths that the advisor knows, and how advice is made for them.
 
 use clap::{Args, Subcommand};
-use fairwind_advice::ModelKind;
+use fairwind_advice::{ModeRule, ModelKind};
 use fairwind_advisor::host::HostPattern;
 use fairwind_advisor::{Clock, PathConfig};
 use serde_json::json;
@@ -53,6 +53,7 @@ Examples:
 #[command(after_help = "\
 Examples:
   fairwind advisor paths add argonne 192.0.2.0/24 data.example.org --hop gateway --threshold 42 --own
+  fairwind advisor paths add everywhere 0.0.0.0/0 ::/0 --mode background
   fairwind advisor paths add berkeley 198.51.100.7 --model linear --time-zone America/Los_Angeles")]
 pub(crate) struct Add {
     /// Name of the path: letters, digits, `.`, `_` and `-`
@@ -72,6 +73,9 @@ pub(crate) struct Add {
     /// The path is your own: congestion control may be switched off on it
     #[arg(long)]
     own: bool,
+    /// Mode of the transfers on the path
+    #[arg(long, value_name = "MODE", value_parser = one_of(MODES), default_value = "thesis")]
+    mode: ModeRule,
     /// Model that forecasts
     #[arg(long, value_name = "MODEL", value_parser = one_of(MODELS), default_value = "profile")]
     model: ModelKind,
@@ -81,6 +85,20 @@ pub(crate) struct Add {
     #[command(flatten)]
     state: State,
 }
+
+const MODES: &[Word<ModeRule>] = &[
+    (
+        "thesis",
+        "Without congestion control while no hop of an own path is congested, otherwise with it",
+        ModeRule::Thesis,
+    ),
+    ("background", "What others leave", ModeRule::Background),
+    (
+        "rate",
+        "The rate that the forecast vouches for; in the background while there is none",
+        ModeRule::Rate,
+    ),
+];
 
 const MODELS: &[Word<ModelKind>] = &[
     ("linear", "The thesis' straight lines", ModelKind::Linear),
@@ -106,7 +124,7 @@ fn list(state: &State, json: bool) -> Result<(), Failure> {
     if json {
         return Ok(output::json(&json!(paths))?);
     }
-    let mut table = Table::new("path | hosts | hops | >threshold Mbit/s | own | model");
+    let mut table = Table::new("path | hosts | hops | >threshold Mbit/s | own | mode | model");
     for path in paths {
         let hosts: Vec<String> = path.hosts.iter().map(HostPattern::to_string).collect();
         let threshold = path.threshold_mbps.map(|mbps| mbps.to_string());
@@ -116,6 +134,7 @@ fn list(state: &State, json: bool) -> Result<(), Failure> {
             path.hops.join(" "),
             threshold.unwrap_or_default(),
             if path.own { "yes" } else { "no" }.to_owned(),
+            path.mode.name().to_owned(),
             path.model.name().to_owned(),
         ]);
     }
@@ -129,6 +148,7 @@ impl Add {
         config.threshold_mbps = self.threshold;
         config.capacity_mbps = self.capacity;
         config.own = self.own;
+        config.mode = self.mode;
         config.model = self.model;
         config.time_zone = self.time_zone;
         let name = config.name.clone();

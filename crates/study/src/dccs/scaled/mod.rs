@@ -35,7 +35,7 @@ use crate::cache::{Cache, program};
 use crate::demo::day::Day;
 use crate::demo::lab::{Arrival, Site};
 use crate::demo::measure::Measured;
-use crate::demo::story::{Story, Way};
+use crate::demo::story::{Route, Story, Way};
 use crate::{Engines, Error, Task};
 use moved::{Moved, logged};
 use network::{Means, Network};
@@ -165,6 +165,7 @@ impl Small<'_> {
             losses: trace.csv(&available(&samples, begins, span)),
             inputs,
             story: Story {
+                route: Route::Day,
                 seed: 1,
                 length_s: longest_s(case),
                 begins,
@@ -188,7 +189,7 @@ impl Small<'_> {
         for seed in SEEDS {
             let experiment = self.experiment(test, &losses, seed, &means)?;
             let done = execute(&experiment, &Sim, &into(&folder), &())?;
-            let measured = Measured::read(&folder, &done.runs[0])?;
+            let measured = Measured::read(&folder, &done.runs[0], START_S)?;
             all.push(Moved::of(test, &measured, &test.inputs)?);
         }
         fs::remove_dir_all(&folder)?;
@@ -237,7 +238,7 @@ impl Small<'_> {
             Way::Advised => logged(&fs::read_to_string(&log)?),
             _ => Vec::new(),
         };
-        let measured = Measured::read(&folder, &done.runs[0])?;
+        let measured = Measured::read(&folder, &done.runs[0], START_S)?;
         Moved::of(test, &measured, &inputs)
     }
 
@@ -310,12 +311,14 @@ impl Progress for UntilArrived<'_> {
     }
 }
 
-/// The tests for these transfers of the whole size: those with rounded losses and all history. Where there are
-/// others, they are alone first.
+/// The tests for these transfers of the whole size: those of the thesis with rounded losses and all history. Where
+/// there are others, they are alone first.
 fn scaled(cases: &[Case]) -> Vec<Case> {
     let order = |way: Way| Way::ALL.iter().position(|other| *other == way);
-    let is_scaled =
-        |case: &&Case| (case.losses, case.history) == (Losses::Rounded, HISTORY_SETS[0]);
+    let is_scaled = |case: &&Case| {
+        (case.losses, case.history) == (Losses::Rounded, HISTORY_SETS[0])
+            && case.way != Way::Background
+    };
     let mut scaled: Vec<Case> = cases.iter().filter(is_scaled).copied().collect();
     for others in 1..=2 {
         if scaled.iter().any(|case| case.others == others) {
