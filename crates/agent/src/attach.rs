@@ -9,12 +9,11 @@ use fairwind_bpf::messages;
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the longest name of a congestion control in the kernel.
-const NAME_MAX: usize = 15;
+use crate::action::Encoded;
+use crate::advised::{Advisor, FollowError, Following};
+
 /// For so long a window is offered after [`Attached::hold`].
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
-/// DSCP 1 (RFC 8622), in the bits of the traffic class.
-pub(crate) const LOWER_EFFORT: u8 = 1 << 2;
 
 /// What sockets are given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,22 +29,22 @@ pub struct Given {
     /// The segments that a connection with another host offers until [`Attached::offer`] sets another window; `None`: they
     /// offer what they would.
     pub first_segments: Option<u32>,
+    /// Whose advice on their peers they follow.
+    pub advisor: Option<Advisor>,
 }
 
 impl Given {
     /// `struct settings` of `bpf/agent.bpf.c`.
     fn settings(&self) -> Vec<u8> {
-        let mut name = [0; NAME_MAX + 1];
-        let control = self.control.as_deref().unwrap_or_default().as_bytes();
-        name[..control.len()].copy_from_slice(control);
-        let mut bytes = name.to_vec();
-        bytes.extend(self.max_rate.unwrap_or(0).to_ne_bytes());
-        bytes.push(if self.is_lower_effort {
-            LOWER_EFFORT
-        } else {
-            0
-        });
-        bytes.extend([u8::from(self.is_forced), 0, 0]);
+        let action = Encoded {
+            control: self.control.as_deref(),
+            max_rate: self.max_rate,
+            is_lower_effort: self.is_lower_effort,
+            is_forced: self.is_forced,
+            is_advised: self.advisor.is_some(),
+            ..Encoded::default()
+        };
+        let mut bytes = action.bytes();
         bytes.extend(self.first_segments.unwrap_or(0).to_ne_bytes());
         bytes
     }
@@ -64,14 +63,22 @@ pub struct Counts {
     pub ignored: u64,
 }
 
-/// The kernel refuses the programs.
+/// Why there are no programs at a control group.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "the kernel refuses to give a control group's connections a congestion control: {reason}\n{log}"
-)]
-pub struct AttachError {
-    reason: String,
-    log: String,
+pub enum AttachError {
+    /// As it says.
+    #[error(
+        "the kernel refuses to give a control group's connections a congestion control: {reason}\n{log}"
+    )]
+    Refused {
+        /// The kernel's error.
+        reason: String,
+        /// What its verifier said.
+        log: String,
+    },
+    /// The advisor cannot be asked.
+    #[error(transparent)]
+    Advisor(#[from] FollowError),
 }
 
 /// The programs, which act until this is dropped.
@@ -80,6 +87,7 @@ pub struct Attached {
     object: Object,
     give: Link,
     _choose: Link,
+    following: Option<Following>,
 }
 
 impl Attached {
@@ -94,7 +102,11 @@ impl Attached {
     /// If the control's name is longer than the kernel's are.
     pub fn to(group: impl AsFd, given: &Given) -> Result<Attached, AttachError> {
         messages::collect();
-        attach(group, given).map_err(|error| refused(&error))
+        let mut attached = attach(group, given).map_err(|error| refused(&error))?;
+        let following = given.advisor.as_ref();
+        let following = following.map(|advisor| Following::start(&attached.object, advisor));
+        attached.following = following.transpose()?;
+        Ok(attached)
     }
 
     /// From its next packet on, the connection with this cookie offers a window of so many bytes at most; if first segments
@@ -170,11 +182,12 @@ fn attach(group: impl AsFd, given: &Given) -> libbpf_rs::Result<Attached> {
         object,
         give,
         _choose: choose,
+        following: None,
     })
 }
 
 fn refused(error: &libbpf_rs::Error) -> AttachError {
-    AttachError {
+    AttachError::Refused {
         reason: error.to_string(),
         log: messages::take(),
     }
@@ -197,16 +210,13 @@ mod tests {
     fn settings_are_in_the_programs_layout() {
         let given = Given {
             control: Some("fw_fairwind".to_owned()),
-            is_forced: true,
-            max_rate: Some(125_000),
-            is_lower_effort: true,
             first_segments: Some(10),
+            ..Given::default()
         };
-        let mut bytes = b"fw_fairwind\0\0\0\0\0".to_vec();
-        bytes.extend(125_000u32.to_ne_bytes());
-        bytes.extend([4, 1, 0, 0]);
+        let mut bytes = b"fw_fairwind".to_vec();
+        bytes.resize(32, 0);
         bytes.extend(10u32.to_ne_bytes());
         assert_eq!(given.settings(), bytes);
-        assert_eq!(Given::default().settings(), [0; 28]);
+        assert_eq!(Given::default().settings(), [0; 36]);
     }
 }

@@ -9,6 +9,7 @@ use fairwind_trace::kernel::{Options, check_requirements};
 use fairwind_trace::session::Session;
 use serde::{Deserialize, Serialize};
 
+use crate::advised::Advisor;
 use crate::attach::{Attached, Given};
 use crate::control_group::{self, ControlGroup};
 use crate::hold::Hold;
@@ -32,6 +33,8 @@ pub struct Wanted {
     pub is_lower_effort: bool,
     /// Whether what the connections receive takes only what others leave.
     pub is_held: bool,
+    /// Whose advice on their peers the connections follow.
+    pub advisor: Option<Advisor>,
 }
 
 /// What became of the connections.
@@ -74,6 +77,7 @@ impl Attended {
                 max_rate: wanted.max_rate,
                 is_lower_effort: wanted.is_lower_effort,
                 first_segments: wanted.is_held.then(Hold::first_segments),
+                advisor: wanted.advisor.clone(),
             },
         )?;
         if wanted.is_held {

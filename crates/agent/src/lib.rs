@@ -7,6 +7,8 @@
 //! Requires Linux 6.4 with BTF and control groups of version 2, and root, or `CAP_BPF`, `CAP_PERFMON` and
 //! `CAP_NET_ADMIN` with the right to make a control group. The [`RunError`](run::RunError) names what is missing.
 
+mod action;
+pub mod advised;
 pub mod attach;
 pub mod attended;
 pub mod control_group;

@@ -715,6 +715,121 @@ fn downloads_are_held_down_and_let_go_when_the_agent_is_killed() {
     );
 }
 
+/// An advisor whose path to a loopback address has its transfers in the background.
+struct Advising {
+    child: Child,
+    url: String,
+    _folder: TempDir,
+}
+
+impl Advising {
+    fn new() -> Advising {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("advisor.toml");
+        let path = "[[path]]\nname = \"a\"\nhosts = [\"127.0.0.1\"]\nmode = \"background\"\n";
+        fs::write(&config, path).unwrap();
+        let mut child = Command::new(FAIRWIND)
+            .args(["advisor", "--listen", "127.0.0.1:0", "--config"])
+            .arg(&config)
+            .arg("--state")
+            .arg(folder.path().join("state"))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut output = BufReader::new(child.stderr.take().unwrap());
+        output.read_line(&mut said).unwrap();
+        let url = said.split_whitespace().last().unwrap().to_owned();
+        assert!(url.starts_with("http://"), "{said}");
+        Advising {
+            child,
+            url,
+            _folder: folder,
+        }
+    }
+}
+
+impl Drop for Advising {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn rules_follow_the_advisor() {
+    if !may_run() {
+        return;
+    }
+    let advising = Advising::new();
+    let host = Host::new();
+    host.policy(&format!(
+        "advisor = \"{}\"\n[[rule]]\nname = \"all\"\nadvised = true\ncongestion_control = \"reno\"\n\
+         match = {{ direction = \"out\" }}\n",
+        advising.url
+    ));
+    let _agent = host.agent(&[]);
+    let mut program = host.program();
+    program.keep("server", "listen()");
+    let elsewhere = "lambda s: s.bind(('127.0.0.2', 0))";
+    // The host with itself, and a peer.
+    program.keep("own", "pair(kept['server'])");
+    program.keep("first", &format!("pair(kept['server'], None, {elsewhere})"));
+    wait_until("the advice is followed", || {
+        program.controls("first")[0].starts_with("fw_fairwin")
+    });
+    // Known from the beginning.
+    program.keep(
+        "second",
+        &format!("pair(kept['server'], None, {elsewhere})"),
+    );
+    assert!(program.controls("second")[0].starts_with("fw_fairwin"));
+    assert_eq!(program.controls("own")[0], "reno");
+    let status = host.status();
+    let connections = status["connections"].as_array().unwrap().iter();
+    assert_eq!(connections.filter(|one| one["advised"] == true).count(), 2);
+    assert!(host.ask(&["undo"]).status.success());
+    assert!(!program.controls("first")[0].starts_with("fw_"));
+}
+
+/// Sends until the congestion control is another, and prints it.
+const FOLLOWS: &str = "
+import socket, time
+control = lambda s: s.getsockopt(6, 13, 16).split(b'\\0')[0].decode()
+server = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(server.getsockname(), source_address=('127.0.0.2', 0))
+peer = server.accept()[0]
+before, end = control(client), time.monotonic() + 10
+while control(client) == before and time.monotonic() < end:
+    client.sendall(b'x')
+    peer.recv(1)
+    time.sleep(0.01)
+print(control(client))
+";
+
+#[test]
+fn a_run_follows_the_advisor() {
+    if !may_run() {
+        return;
+    }
+    let [ran, refused] = in_new_network_namespace(|| {
+        let advising = Advising::new();
+        [&advising.url, "ftp://advisor"].map(|url| {
+            let mut command = Command::new(FAIRWIND);
+            command.args(["run", "--quiet", &format!("--advised={url}"), "--"]);
+            command.args(["/usr/bin/python3", "-c", FOLLOWS]);
+            command.output().unwrap()
+        })
+    });
+    let said = text(&ran.stdout);
+    assert!(
+        said.starts_with("fw_fairwin"),
+        "{said}{}",
+        text(&ran.stderr)
+    );
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+}
+
 /// A run of everybody's: both ends' controls, and what is said at the end.
 const RUN: &str = "
 import socket

@@ -3,17 +3,14 @@
  * Gives the connections of a control group what a run asks for, before their first packet: a congestion control, a
  * limit of their rate, a mark in their packets; and later the windows that they are to offer.
  */
+#include "advice.h"
 #include "hold.h"
 
 char agent_license[] SEC("license") = "Dual BSD/GPL";
 
 /* src/attach.rs repeats the layout. */
 struct settings {
-	char control[16]; /* empty: as it is */
-	u32 max_rate; /* bytes a second; 0: no limit */
-	u8 traffic_class; /* 0: as it is */
-	u8 is_forced; /* whatever the program has chosen */
-	u8 unused[2];
+	struct action action;
 	u32 first_segments; /* that each connection offers until `windows` has another; 0: as it is */
 };
 const volatile struct settings settings SEC(".rodata.settings");
@@ -55,19 +52,45 @@ static __always_inline bool has_chosen(struct bpf_sock *sk)
 	return sk && bpf_sk_storage_get(&chosen, sk, 0, 0);
 }
 
-static __always_inline bool give_control(struct bpf_sock_ops *ctx)
+/* The advice that a connection follows, by its number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, u32);
+} followed SEC(".maps");
+
+static __always_inline struct advice *advice_for(struct bpf_sock_ops *ctx)
+{
+	struct peer peer = {};
+
+	if (!settings.action.is_advised || is_within_host(ctx))
+		return 0;
+	if (ctx->family == AF_INET6) {
+		peer.address[0] = ctx->remote_ip6[0];
+		peer.address[1] = ctx->remote_ip6[1];
+		peer.address[2] = ctx->remote_ip6[2];
+		peer.address[3] = ctx->remote_ip6[3];
+	} else {
+		peer.address[2] = __builtin_bswap32(0xffff);
+		peer.address[3] = ctx->remote_ip4;
+	}
+	return advice_on(&peer, bpf_ktime_get_ns());
+}
+
+static __always_inline bool give_control(struct bpf_sock_ops *ctx, const volatile struct action *a)
 {
 	char name[16];
 
 	for (int i = 0; i < 16; i++)
-		name[i] = settings.control[i];
+		name[i] = a->control[i];
 	return !bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, name, sizeof(name));
 }
 
 static __always_inline void give_rest(struct bpf_sock_ops *ctx)
 {
-	u32 rate = settings.max_rate;
-	int class = settings.traffic_class;
+	u32 rate = settings.action.max_rate;
+	int class = settings.action.traffic_class;
 
 	if (rate)
 		bpf_setsockopt(ctx, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
@@ -81,17 +104,40 @@ static __always_inline void give_rest(struct bpf_sock_ops *ctx)
 }
 
 /* Whether it has the control; a route may have replaced it since. */
-static __always_inline bool has_control(struct bpf_sock_ops *ctx)
+static __always_inline bool has_control(struct bpf_sock_ops *ctx, const volatile struct action *a)
 {
 	char name[16] = {};
 
 	if (bpf_getsockopt(ctx, SOL_TCP, TCP_CONGESTION, name, sizeof(name)))
 		return false;
 	for (int i = 0; i < 16; i++) {
-		if (name[i] != settings.control[i])
+		if (name[i] != a->control[i])
 			return false;
 	}
 	return true;
+}
+
+/* If there is other advice than the connection follows, it follows that. */
+static __always_inline void follow(struct bpf_sock_ops *ctx, bool wants_control)
+{
+	struct advice *advice = advice_for(ctx);
+	u32 rate, number = advice ? advice->number : 0, *before;
+
+	if (!settings.action.is_advised || !ctx->sk)
+		return;
+	before = bpf_sk_storage_get(&followed, ctx->sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!before || *before == number)
+		return;
+	*before = number;
+	/* Without advice any more, it keeps what it has. */
+	if (!advice)
+		return;
+	if (wants_control && advice->action.control[0] && !has_control(ctx, &advice->action))
+		give_control(ctx, &advice->action);
+	rate = advice->action.max_rate ? advice->action.max_rate : ~0u;
+	if (settings.action.max_rate && rate > settings.action.max_rate)
+		rate = settings.action.max_rate;
+	bpf_setsockopt(ctx, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 }
 
 /*
@@ -100,14 +146,17 @@ static __always_inline bool has_control(struct bpf_sock_ops *ctx)
  */
 SEC("sockops") int give(struct bpf_sock_ops *ctx)
 {
-	bool wants_control = settings.control[0] && (settings.is_forced || !has_chosen(ctx->sk));
+	bool may = settings.action.is_forced || !has_chosen(ctx->sk);
+	bool wants_control = settings.action.control[0] && may;
 
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
 		if (wants_control)
-			give_control(ctx);
+			give_control(ctx, &settings.action);
 		give_rest(ctx);
+		if (ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB)
+			follow(ctx, may);
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
@@ -116,14 +165,23 @@ SEC("sockops") int give(struct bpf_sock_ops *ctx)
 			bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags |
 							       BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 		}
-		if (!settings.control[0])
+		if (settings.action.is_advised) {
+			follow(ctx, may);
+			bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags |
+							       BPF_SOCK_OPS_RTT_CB_FLAG);
+		}
+		if (!settings.action.control[0])
 			break;
 		if (!wants_control)
 			COUNT(own);
-		else if (has_control(ctx) || give_control(ctx))
+		else if (has_control(ctx, &settings.action) ||
+			 give_control(ctx, &settings.action))
 			COUNT(given);
 		else
 			COUNT(refused);
+		break;
+	case BPF_SOCK_OPS_RTT_CB:
+		follow(ctx, may);
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		offer_latest(ctx);
@@ -138,7 +196,7 @@ SEC("cgroup/setsockopt") int choose(struct bpf_sockopt *ctx)
 	u8 yes = 1;
 
 	if (ctx->level == SOL_TCP && ctx->optname == TCP_CONGESTION) {
-		if (settings.is_forced) {
+		if (settings.action.is_forced) {
 			ctx->optlen = -1;
 			COUNT(ignored);
 		} else if (ctx->sk) {

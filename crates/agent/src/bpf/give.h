@@ -30,7 +30,8 @@ struct given {
 	char control_before[16];
 	u8 what;
 	u8 is_held; /* what it receives is held down */
-	u8 unused[6];
+	u8 unused[2];
+	u32 advice; /* number of the advice that it follows; 0: none */
 };
 
 /*
@@ -158,20 +159,50 @@ static __always_inline void give_back_control(void *who, struct given *g)
 	g->what &= ~GAVE_CONTROL;
 }
 
-/* A rule that is as before is not applied again, unless `again`, or the kernel has refused its control. */
+/* What is advised for the connection. One of the host with itself has no path. */
+static __always_inline struct advice *advice_for(struct sock *sk, u64 now)
+{
+	u32 local[4], remote[4];
+	bool is_within = true;
+	struct peer peer;
+
+	addresses(sk, local, remote);
+	for (int i = 0; i < 4; i++) {
+		peer.address[i] = remote[i];
+		is_within &= local[i] == remote[i];
+	}
+	return is_within ? 0 : advice_on(&peer, now);
+}
+
+/*
+ * A rule that is as before is not applied again, unless `again`, the kernel has refused its control, or there is other
+ * advice.
+ */
 static __always_inline void give(void *who, struct tcp_sock *tp, int rule, struct known *known,
 				 bool again)
 {
 	const volatile struct action *a = 0;
 	struct given *g = &known->given;
 	struct sock *sk = (struct sock *)tp;
+	bool is_new, is_forced = false;
+	u32 followed = 0;
 	u64 name = 0;
-	bool is_new;
 
 	if (rule >= 0 && rule < RULES_MAX) {
 		a = &policy.actions[rule];
 		name = policy.names[rule];
+		is_forced = a->is_forced;
+		if (a->is_advised) {
+			struct advice *advice = advice_for(sk, bpf_ktime_get_ns());
+
+			if (advice) {
+				followed = advice->number;
+				a = &advice->action;
+			}
+		}
 	}
+	again |= g->advice != followed;
+	g->advice = followed;
 	if (g->generation == policy.generation && g->rule == name && !again &&
 	    !(g->what & REFUSED))
 		return;
@@ -196,7 +227,7 @@ static __always_inline void give(void *who, struct tcp_sock *tp, int rule, struc
 		return;
 	}
 	if (a && a->control[0])
-		give_control(who, g, a, rule, !known->owner.has_chosen || a->is_forced, is_new);
+		give_control(who, g, a, rule, !known->owner.has_chosen || is_forced, is_new);
 	else if (g->what & GAVE_CONTROL)
 		give_back_control(who, g);
 

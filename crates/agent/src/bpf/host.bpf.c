@@ -107,6 +107,18 @@ static __always_inline void leaves(struct bpf_sock_ops *ctx, struct tcp_sock *tp
 					       ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 }
 
+/* Advice may change: the program is called once a round trip. */
+static __always_inline void follow(struct bpf_sock_ops *ctx, const struct given *g)
+{
+	for (u32 i = 0; i < RULES_MAX; i++) {
+		if (policy.names[i] == g->rule && g->rule && policy.actions[i].is_advised) {
+			bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags |
+							       BPF_SOCK_OPS_RTT_CB_FLAG);
+			return;
+		}
+	}
+}
+
 static __always_inline void note_namespace(struct sock *sk)
 {
 	u32 inode = netns(sk);
@@ -177,10 +189,17 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 		known = find(tp);
-		if (known && has_lost_control(ctx, &known->given))
-			begin(ctx, tp, known, true);
+		if (known)
+			begin(ctx, tp, known, has_lost_control(ctx, &known->given));
 		if (known && known->given.is_held)
 			hold(ctx);
+		if (known)
+			follow(ctx, &known->given);
+		break;
+	case BPF_SOCK_OPS_RTT_CB:
+		known = find(tp);
+		if (known)
+			begin(ctx, tp, known, false);
 		break;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		note_namespace((struct sock *)tp);
@@ -190,6 +209,7 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 			begin(ctx, tp, known, false);
 			if (known->given.is_held)
 				hold(ctx);
+			follow(ctx, &known->given);
 		}
 		break;
 	}

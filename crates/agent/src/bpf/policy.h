@@ -5,22 +5,10 @@
 #ifndef FAIRWIND_AGENT_POLICY_H
 #define FAIRWIND_AGENT_POLICY_H
 
-#include <fairwind/kernel.h>
+#include "advice.h"
 
 enum { RULES_MAX = 64, GROUP_LEVELS = 16 };
 enum kind { PROGRAM, USER, GROUP, LOCAL, REMOTE, LOCAL_PORT, REMOTE_PORT, KINDS };
-
-/* What a rule gives. */
-struct action {
-	char control[16]; /* empty: as it is */
-	u32 max_rate; /* bytes a second; 0: no limit */
-	u32 send_buffer; /* bytes; 0: as it is */
-	u32 receive_buffer; /* as above */
-	u8 traffic_class; /* 0: as it is */
-	u8 is_forced; /* whatever the program has chosen */
-	u8 holds; /* what is received down */
-	u8 unused;
-};
 
 /* src/host/load.rs repeats the layout. */
 struct policy {

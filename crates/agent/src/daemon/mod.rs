@@ -181,7 +181,7 @@ impl Agent {
             if now >= due[0] {
                 due[0] = now + PASSES;
                 let mut rules = self.policy.rules.iter();
-                if rules.any(|rule| rule.conditions.is_met_later()) {
+                if rules.any(|rule| rule.conditions.is_met_later() || rule.action.is_advised) {
                     self.host.pass()?;
                 }
             }

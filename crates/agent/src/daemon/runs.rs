@@ -15,6 +15,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
+use fairwind_advice_client::DEFAULT_URL;
+
+use crate::advised::Advisor;
 use crate::attended::{Attended, Ended, Wanted};
 use crate::control_group::ControlGroup;
 
@@ -41,6 +44,9 @@ pub struct RunRequest {
     /// Whether what the connections receive takes only what others leave.
     #[serde(default)]
     pub hold: bool,
+    /// Whether the connections follow the advisor of this host, at its usual address.
+    #[serde(default)]
+    pub advised: bool,
 }
 
 /// A run that has begun.
@@ -69,6 +75,7 @@ impl From<&Wanted> for RunRequest {
             max_rate: wanted.max_rate,
             lower_effort: wanted.is_lower_effort,
             hold: wanted.is_held,
+            advised: wanted.advisor.is_some(),
         }
     }
 }
@@ -83,6 +90,10 @@ impl RunRequest {
             max_rate: self.max_rate,
             is_lower_effort: self.lower_effort,
             is_held: self.hold,
+            advisor: self.advised.then(|| Advisor {
+                url: DEFAULT_URL.to_owned(),
+                allow_nocc: Vec::new(),
+            }),
         })
     }
 

@@ -44,6 +44,8 @@ pub struct Connection {
     pub limit_mbps: Option<f64>,
     /// Whether what it receives is held down.
     pub held: bool,
+    /// Whether it has what an advisor says.
+    pub advised: bool,
     /// The rule that it meets by [`Rule`](crate::policy::Rule)'s hash, as the kernel knows it.
     #[serde(skip)]
     pub rule: Option<u64>,
@@ -142,7 +144,8 @@ impl Connection {
         let control_before = bytes.name();
         let why = Why::parse(bytes.u8());
         let held = bytes.u8() != 0;
-        let _: [u8; 6] = bytes.take();
+        let _: [u8; 2] = bytes.take();
+        let advised = bytes.u32() != 0;
         let program = bytes.name();
         let since = Duration::from_nanos(bytes.u64());
         let pid = bytes.u32();
@@ -183,6 +186,7 @@ impl Connection {
             upper_protocol,
             limit_mbps,
             held,
+            advised,
             rule: (rule != 0).then_some(rule),
             is_current,
             before: Before {

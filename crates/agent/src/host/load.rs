@@ -8,23 +8,22 @@ use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
 use serde::{Deserialize, Serialize};
 
 use super::{Orders, Pin};
-use crate::attach::LOWER_EFFORT;
+use crate::action::Encoded;
 use crate::hold::Hold;
 use crate::policy::{Action, RULES_MAX, Tables, name_hash};
-
-/// Bytes of the name of a congestion control in the kernel, with a zero at its end.
-const NAME_BYTES: usize = 16;
 
 /// The map of what is known of sockets.
 pub(super) const SOCKETS: &str = "sockets";
 /// The maps that stay when a policy is replaced.
-const KEPT: [&str; 6] = [
+const KEPT: [&str; 8] = [
     SOCKETS,
     "namespaces",
     "listening",
     "samples",
     "windows",
     "held_until",
+    "asked",
+    "advised",
 ];
 
 /// Where maps come from that are there already.
@@ -103,37 +102,29 @@ fn policy(orders: &Orders<'_>, tables: &Tables, generation: u32) -> Vec<u8> {
     let actions = rules.iter().map(|rule| rule.action.clone());
     let actions = actions.zip(orders.controls.iter().cloned());
     for (action, control) in actions.chain(std::iter::repeat(none)).take(RULES_MAX) {
-        bytes.extend(self::action(&action, control.as_deref()));
+        bytes.extend(encoded(&action, control.as_deref()));
     }
     bytes.extend(orders.group.to_ne_bytes());
     bytes.extend(generation.to_ne_bytes());
-    let is_held = rules.iter().any(|rule| rule.action.is_held);
+    let is_held = super::holds(orders.policy);
     let first_segments = if is_held { Hold::first_segments() } else { 0 };
     bytes.extend([u8::from(orders.is_whole), u8::from(orders.is_dry)]);
     bytes.extend([first_segments as u8, 0]);
     bytes
 }
 
-/// `struct action` of `bpf/policy.h`.
-fn action(action: &Action, control: Option<&str>) -> Vec<u8> {
-    let mut bytes = vec![0; NAME_BYTES];
-    let name = control.unwrap_or_default().as_bytes();
-    bytes[..name.len()].copy_from_slice(name);
-    for number in [action.max_rate, action.send_buffer, action.receive_buffer] {
-        bytes.extend(number.unwrap_or(0).to_ne_bytes());
+fn encoded(action: &Action, control: Option<&str>) -> Vec<u8> {
+    Encoded {
+        control,
+        max_rate: action.max_rate,
+        send_buffer: action.send_buffer,
+        receive_buffer: action.receive_buffer,
+        is_lower_effort: action.is_lower_effort,
+        is_forced: action.is_forced,
+        is_held: action.is_held,
+        is_advised: action.is_advised,
     }
-    let class = if action.is_lower_effort {
-        LOWER_EFFORT
-    } else {
-        0
-    };
-    bytes.extend([
-        class,
-        u8::from(action.is_forced),
-        u8::from(action.is_held),
-        0,
-    ]);
-    bytes
+    .bytes()
 }
 
 type Entries = Vec<(Vec<u8>, u64)>;

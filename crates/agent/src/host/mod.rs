@@ -13,6 +13,7 @@ use fairwind_bpf::messages;
 use fairwind_kernel::NetworkNamespaces;
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object};
 
+use crate::advised::{FollowError, Following};
 use crate::policy::Policy;
 
 use holder::Holder;
@@ -32,6 +33,9 @@ pub enum HostError {
         /// What its verifier said.
         log: String,
     },
+    /// The advisor cannot be asked.
+    #[error(transparent)]
+    Advisor(#[from] FollowError),
     /// A list of connections could not be read.
     #[error("connections cannot be listed: {0}")]
     List(#[source] io::Error),
@@ -74,6 +78,14 @@ pub struct Host {
     pin: Pin,
     /// While the policy holds downloads down.
     holder: Option<Holder>,
+    /// While the policy follows advice.
+    following: Option<Following>,
+}
+
+/// Whether any connection may be held: an advisor may say so of those that follow it.
+fn holds(policy: &Policy) -> bool {
+    let mut actions = policy.rules.iter().map(|rule| &rule.action);
+    actions.any(|action| action.is_held || action.is_advised)
 }
 
 impl Host {
@@ -104,8 +116,10 @@ impl Host {
             namespaces: NetworkNamespaces::default(),
             pin: pin.clone(),
             holder: None,
+            following: None,
         };
         host.hold(orders.policy)?;
+        host.follow(orders.policy)?;
         adopt(&host.object)?;
         Ok(host)
     }
@@ -135,12 +149,27 @@ impl Host {
         drop((choose, before));
         self.object = object;
         self.generation = generation;
-        self.hold(orders.policy)
+        self.hold(orders.policy)?;
+        self.follow(orders.policy)
+    }
+
+    /// Begins to ask the policy's advisor, or ends it.
+    fn follow(&mut self, policy: &Policy) -> Result<(), HostError> {
+        let mut rules = policy.rules.iter();
+        if !rules.any(|rule| rule.action.is_advised) {
+            self.following = None;
+            return Ok(());
+        }
+        let followed = self.following.as_ref().map(Following::advisor);
+        if followed != Some(&policy.advisor) {
+            self.following = Some(Following::start(&self.object, &policy.advisor)?);
+        }
+        Ok(())
     }
 
     /// Begins to hold downloads down if the policy does so, or ends it.
     fn hold(&mut self, policy: &Policy) -> Result<(), HostError> {
-        let holds = policy.rules.iter().any(|rule| rule.action.is_held);
+        let holds = holds(policy);
         if holds == self.holder.is_some() {
             return Ok(());
         }

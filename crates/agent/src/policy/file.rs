@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use fairwind_advice_client::{Client, DEFAULT_URL};
 use fairwind_cc::kernel::{Choice, is_nocc};
 use fairwind_scenario::Diagnostic;
 use fairwind_scenario::diagnostic::Span;
@@ -11,6 +12,8 @@ use fairwind_scenario::file::flow::{Control, congestion_control};
 use fairwind_scenario::file::value::{Node, Table, Value};
 use fairwind_trace::filter::Network;
 use nix::unistd::User;
+
+use crate::advised::Advisor;
 
 use super::{Action, Conditions, Direction, Policy, RULES_MAX, Rule};
 
@@ -29,8 +32,15 @@ pub fn read(name: &str, text: &str) -> Result<Policy, Diagnostic> {
 fn policy(table: &Table, findings: &mut Findings) -> Option<Policy> {
     let mut fields = Fields::new("the policy", table, Span::default(), findings);
     let allow_nocc = fields.or_default("allow_nocc", each("[\"10.0.0.0/8\"]", network));
+    let advisor = fields.get_or("advisor", DEFAULT_URL.to_owned(), advisor);
     let items = fields.items("rule").unwrap_or_default();
-    let mut policy = Policy::default();
+    let mut policy = Policy {
+        rules: Vec::new(),
+        advisor: Advisor {
+            url: advisor,
+            allow_nocc: allow_nocc.clone(),
+        },
+    };
     for node in items {
         let rule = rule(node, &allow_nocc, fields.findings);
         let Some(rule) = fields.needed(rule) else {
@@ -66,6 +76,7 @@ fn rule(node: &Node, allow_nocc: &[Network], findings: &mut Findings) -> Option<
         max_rate: fields.optional("limit", limit),
         is_lower_effort: fields.or_default("lower_effort", decode::boolean),
         is_held: is_background,
+        is_advised: fields.or_default("advised", decode::boolean),
         send_buffer: fields.optional("send_buffer", buffer),
         receive_buffer: fields.optional("receive_buffer", buffer),
     };
@@ -136,6 +147,17 @@ fn conditions(node: &Node, findings: &mut Findings) -> Option<Conditions> {
         least_age: fields.or_default("age", age),
     };
     fields.finish(conditions)
+}
+
+fn advisor(node: &Node, findings: &mut Findings) -> Option<String> {
+    let url = decode::text(node, findings)?;
+    match Client::new(&url) {
+        Ok(_) => Some(url),
+        Err(error) => {
+            let help = format!("write \"{DEFAULT_URL}\" or \"unix:/run/fairwind/advisor.sock\"");
+            findings.refuse(node.span, error.to_string(), help)
+        }
+    }
 }
 
 fn network(node: &Node, findings: &mut Findings) -> Option<Network> {
@@ -312,7 +334,9 @@ mod tests {
 
     #[test]
     fn a_policy_may_be_empty() {
-        assert_eq!(read("agent.toml", "").unwrap(), Policy::default());
+        let policy = read("agent.toml", "").unwrap();
+        assert!(policy.rules.is_empty());
+        assert_eq!(policy.advisor.url, DEFAULT_URL);
     }
 
     #[test]
@@ -384,6 +408,7 @@ mod tests {
             .map(|n| format!("[[rule]]\nname = \"{n}\"\nleave_alone = true\n"))
             .collect();
         assert!(wrong(&many).contains("64 at most"));
+        assert!(wrong("advisor = \"ftp://x\"").contains("agent.toml:1:"));
         assert!(wrong("[rule]\nname = \"a\"").contains("two brackets"));
     }
 

@@ -13,6 +13,8 @@ use std::time::Duration;
 use fairwind_cc::kernel::Choice;
 use fairwind_trace::filter::Network;
 
+use crate::advised::Advisor;
+
 pub use file::read;
 pub use tables::{Tables, name_hash};
 
@@ -27,6 +29,8 @@ pub const GROUP_LEVELS: usize = 16;
 pub struct Policy {
     /// At most [`RULES_MAX`], by different names.
     pub rules: Vec<Rule>,
+    /// Whom rules ask that follow advice.
+    pub advisor: Advisor,
 }
 
 /// A rule.
@@ -90,6 +94,8 @@ pub struct Action {
     pub is_lower_effort: bool,
     /// Whether what the connections receive takes only what others leave.
     pub is_held: bool,
+    /// Whether an advisor says what they get; the other parts are for the time without advice.
+    pub is_advised: bool,
     /// Size of the send buffer, bytes of payload.
     pub send_buffer: Option<u32>,
     /// Size of the receive buffer, bytes of payload.
@@ -362,6 +368,7 @@ mod tests {
         };
         let policy = Policy {
             rules: vec![rule("large", 2000), rule("all", 0), rule("never", 0)],
+            ..Policy::default()
         };
         let mut connection = connection();
         assert_eq!(policy.first(&connection), Some(1));

@@ -320,7 +320,7 @@ mod tests {
                 conditions,
                 action: Action::default(),
             });
-            let policy = Policy { rules: rules.collect() };
+            let policy = Policy { rules: rules.collect(), ..Policy::default() };
             let tables = Tables::of(&policy);
             prop_assert_eq!(decide(&tables, &connection), policy.first(&connection));
         }
@@ -341,6 +341,7 @@ mod tests {
                 rule(&["10.1.0.0/16", "10.0.0.0/8"]),
                 rule(&[]),
             ],
+            ..Policy::default()
         };
         let tables = Tables::of(&policy);
         let network = |text: &str| text.parse::<Network>().unwrap();

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
-use fairwind_advice_client::ClientError;
+use fairwind_advice_client::{Client, ClientError, DEFAULT_URL};
+use fairwind_agent::advised::Advisor;
 use fairwind_agent::attended::{Ended, Wanted};
 use fairwind_agent::daemon::{RunBegun, RunRequest};
 use fairwind_agent::run::{Outcome, run, run_attended_by_other};
@@ -33,10 +34,11 @@ const BACKGROUND: &str = "fairwind";
 /// (`fairwind agent`) whose socket lets one in.
 #[derive(Args)]
 #[command(
-    group = ArgGroup::new("what").args(["background", "control", "limit"]).required(true).multiple(true),
+    group = ArgGroup::new("what").args(["background", "control", "advised", "limit"]).required(true).multiple(true),
     after_help = "\
 Examples:
   fairwind run --background -- rsync -a /srv/data/ backup:data/
+  fairwind run --advised -- rsync -a /srv/data/ mirror:data/
   fairwind run --control bbr --limit 20Mbit/s -- curl -T big.iso ftp://host/
   fairwind run --background --parameter delay=1ms --lower-effort -- rclone sync /srv/data remote:data
   fairwind run --background --json=backup.json -- ./backup.sh"
@@ -49,6 +51,10 @@ pub(crate) struct Run {
     /// Congestion control: one of the kernel's, or one of `fairwind cc list`, loaded for this run
     #[arg(long, value_name = "NAME")]
     control: Option<String>,
+    /// Let each connection follow what the advisor of this host, or at this address, says of its peer
+    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = DEFAULT_URL,
+        conflicts_with_all = ["background", "control"])]
+    advised: Option<String>,
     /// Set a parameter of that congestion control, which is then fairwind's own; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = value::assignment)]
     parameter: Vec<(String, String)>,
@@ -104,6 +110,7 @@ impl Run {
             max_rate: self.limit,
             is_lower_effort: self.lower_effort,
             is_held: self.background,
+            advisor: self.advisor()?,
         };
         let Outcome { exit_code, ended } = match check_requirements() {
             Err(missing @ TraceError::NotPermitted { .. }) => self.ask(&wanted, &missing)?,
@@ -124,8 +131,26 @@ impl Run {
         }
     }
 
+    /// Whom to ask. Without congestion control it may send anywhere, if it may at all.
+    fn advisor(&self) -> Result<Option<Advisor>, Failure> {
+        let Some(url) = &self.advised else {
+            return Ok(None);
+        };
+        Client::new(url)?;
+        let everywhere = || "::/0".parse().expect("a network");
+        Ok(Some(Advisor {
+            url: url.clone(),
+            allow_nocc: self.allow_nocc.then(everywhere).into_iter().collect(),
+        }))
+    }
+
     /// Lets the agent take care of the command's connections, as the rights to do so are missing.
     fn ask(&self, wanted: &Wanted, missing: &TraceError) -> Result<Outcome, Failure> {
+        if self.advised.as_ref().is_some_and(|url| url != DEFAULT_URL) {
+            return Err(Failure::input(format!(
+                "{missing}; an agent asks the advisor of its own host alone: leave the address of --advised out"
+            )));
+        }
         let client = agent::client(&self.agent)?;
         let begun = client.post("/v1/runs", &RunRequest::from(wanted));
         let begun: RunBegun = begun.map_err(|error| match error {

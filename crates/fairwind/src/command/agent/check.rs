@@ -136,6 +136,9 @@ fn gives(action: &Action) -> String {
     if let Some(rate) = action.max_rate {
         parts.push(format!("at most {:.3} Mbit/s", f64::from(rate) * 8e-6));
     }
+    if action.is_held {
+        parts.push("what it receives held down".to_owned());
+    }
     if action.is_lower_effort {
         parts.push("the Lower-Effort mark".to_owned());
     }
@@ -148,10 +151,18 @@ fn gives(action: &Action) -> String {
             parts.push(format!("a {name} buffer of {bytes} bytes"));
         }
     }
+    let advised = if action.is_advised {
+        "; or what the advisor says of its peer"
+    } else {
+        ""
+    };
+    if parts.is_empty() && action.is_advised {
+        return "it is given what the advisor says of its peer".to_owned();
+    }
     if parts.is_empty() {
         return "the connection is left alone".to_owned();
     }
-    format!("it is given {}", parts.join(", "))
+    format!("it is given {}{}", parts.join(", "), advised)
 }
 
 fn user(text: &str) -> Result<u32, String> {
