@@ -11,10 +11,10 @@
  *	max_jump: configured                      half of the window that the acknowledgements of the latest train
  *	                                          support: they come back as far apart as the bottleneck sent it; no
  *	                                          jump before they support half of what is promised
- *	queueing delay: up to the design (4.2.1)  no jump into a queue, and slow start ends where one shows (HyStart)
+ *	queueing delay: up to the design (4.2.1)  no jump into a queue, and slow start ends where one shows, as in HyStart
  *	one connection uses a set at a time       for three round-trip times; after a retreat, nobody any more
  *	PipeSize in Safe Retreat: every ACK       those of one round-trip time; later ones may acknowledge retransmissions
- *	ssthresh after validation: not said       what was promised, or supported if that is less
+ *	ssthresh after validation: not said       what was promised
  *	bursts of at most the initial window      TCP's: a millisecond at the pacing rate, 64 KiB at most
  *	Lifetime, path, endpoint                  the advice has a time until which it holds, and is for one socket or
  *	                                          for a prefix of destinations
@@ -47,7 +47,7 @@ enum resume_phase {
 	RESUME_SAFE_RETREAT = 4,
 };
 
-/* Why the latest phase ended. */
+/* Why the phase began. */
 enum resume_trigger {
 	RESUME_NONE = 0,
 	RESUME_NOT_ADVISED = 1, /* nothing is known of the path */
@@ -71,7 +71,7 @@ struct resume {
 	u8 trigger;
 	u16 initial_window; /* packets */
 	u32 pipe_size; /* packets that the path has been seen to carry, from the jump on */
-	u32 window; /* packets: jump_cwnd; in the retreat, what the window is held at */
+	u32 window; /* packets: jump_cwnd; before it, the most that the train supports; in the retreat, what the window is held at */
 	u32 rtt_us; /* saved_rtt; 0: no jump yet */
 	u32 mark; /* snd_nxt when the phase began; in RECONNAISSANCE, packets delivered by the train's first ACK */
 	u32 since_us; /* when the phase began; in RECONNAISSANCE, the train's first ACK */
@@ -121,21 +121,6 @@ static inline u32 resume_rtt_us(const struct tcp_sock *tp)
 	return tp->srtt_us >> 3;
 }
 
-/*
- * The latest train of acknowledgements: it ends with half a round-trip time of silence. The first ACK is not counted:
- * what it is for came before.
- */
-static inline void resume_follow_train(const struct tcp_sock *tp, struct resume *cr)
-{
-	u32 now = tp->tcp_mstamp;
-
-	if (!cr->since_us || now - cr->last_us > tcp_min_rtt(tp) / 2) {
-		cr->since_us = now;
-		cr->mark = tp->delivered;
-	}
-	cr->last_us = now;
-}
-
 /* Packets in a round-trip time at the rate at which the train came back; 0: too few for a rate. */
 static inline u32 resume_supported(const struct tcp_sock *tp, const struct resume *cr)
 {
@@ -145,6 +130,23 @@ static inline u32 resume_supported(const struct tcp_sock *tp, const struct resum
 	if (packets < cr->initial_window / 2 || !packets)
 		return 0;
 	return min((u64)packets * tcp_min_rtt(tp) / max(elapsed, 1U), (u64)TCP_INFINITE_SSTHRESH);
+}
+
+/*
+ * The latest train of acknowledgements: it ends with half a round-trip time of silence. The first ACK is not counted:
+ * what it is for came before. What holds the last ones up does not lower what those before them support.
+ */
+static inline void resume_follow_train(const struct tcp_sock *tp, struct resume *cr)
+{
+	u32 now = tp->tcp_mstamp;
+
+	if (!cr->since_us || now - cr->last_us > tcp_min_rtt(tp) / 2) {
+		cr->since_us = now;
+		cr->mark = tp->delivered;
+		cr->window = 0;
+	}
+	cr->last_us = now;
+	cr->window = max(cr->window, resume_supported(tp, cr));
 }
 
 /* saved_cwnd, packets with their headers. */
@@ -188,19 +190,19 @@ static inline u32 resume_unsent(const struct tcp_sock *tp)
 
 /* Entry to the Unvalidated Phase (3.3). */
 static inline void resume_jump(struct sock *sk, struct resume *cr,
-			       const struct advised_start *start, u32 window)
+			       const struct advised_start *start, u32 promised, u32 window)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	resume_enter(cr, RESUME_UNVALIDATED, RESUME_CONFIRMED);
 	cr->pipe_size = tcp_packets_in_flight(tp);
-	cr->window = window / 2;
+	cr->window = min(window / 2, tp->snd_cwnd_clamp);
 	cr->rtt_us = start->rtt_us;
 	cr->mark = tp->snd_nxt;
 	cr->since_us = tp->tcp_mstamp;
 	cr->delivered = tp->delivered;
 	tp->snd_cwnd = cr->window;
-	tp->snd_ssthresh = window;
+	tp->snd_ssthresh = promised;
 	if (sk->sk_pacing_status == SK_PACING_NONE)
 		sk->sk_pacing_status = SK_PACING_NEEDED;
 }
@@ -233,7 +235,7 @@ static inline void resume_confirm(struct sock *sk, struct resume *cr)
 		return;
 	}
 	promised = resume_promised(tp, start);
-	supported = resume_supported(tp, cr);
+	supported = cr->window;
 	window = min(promised, max(supported, promised / 2));
 	if (min(window / 2, tp->snd_cwnd_clamp) <= tp->snd_cwnd) {
 		resume_enter(cr, RESUME_NORMAL, RESUME_NO_GAIN);
@@ -248,7 +250,7 @@ static inline void resume_confirm(struct sock *sk, struct resume *cr)
 		resume_enter(cr, RESUME_NORMAL, RESUME_IN_USE);
 		return;
 	}
-	resume_jump(sk, cr, start, window);
+	resume_jump(sk, cr, start, promised, window);
 }
 
 /* Nobody else asked for pacing if no rate was set. */
@@ -409,7 +411,7 @@ static inline void resume_drain(struct sock *sk, const struct resume *cr)
 	tp->snd_cwnd = min(tp->snd_cwnd, most);
 }
 
-/* Before anything is sent, after TCP has set window and rate. Returns the packets of a burst at least, as without. */
+/* Before anything is sent, after TCP has set window and rate. Returns the packets of a burst at least: TCP's default. */
 static inline u32 resume_min_tso_segs(struct sock *sk, struct resume *cr)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);

@@ -80,7 +80,11 @@ struct Sender {
 impl Sender {
     /// At time 0, limited by its window, with as much to send as the window ever allows.
     fn new(advised: AdvisedPath) -> Sender {
-        let control = find("reno").unwrap();
+        Sender::under("reno", advised)
+    }
+
+    fn under(control: &str, advised: AdvisedPath) -> Sender {
+        let control = find(control).unwrap();
         let mut sender = Sender {
             control,
             sk: TcpSock {
@@ -633,7 +637,7 @@ fn the_first_window_s_acknowledgements_bound_the_jump() {
     sender.confirm(250);
     assert_eq!(sender.phase(), (Unvalidated, Confirmed));
     assert_eq!(sender.sk.snd_cwnd, 200);
-    assert_eq!(sender.sk.snd_ssthresh, 400);
+    assert_eq!(sender.sk.snd_ssthresh, 600);
     // 9 * 100 / 3.06 = 294 packets are less than half of what was promised.
     let mut sender = Sender::advised(promise());
     sender.confirm(340);
@@ -690,6 +694,33 @@ fn a_connection_under_way_is_no_start() {
     let parameters = sender.control.default_parameters();
     sender.control.init(&mut sender.sk, &parameters);
     assert_eq!(sender.phase(), (Normal, Trigger::None));
+}
+
+#[test]
+fn a_jump_is_within_the_clamp() {
+    let mut sender = Sender::advised(promise());
+    sender.sk.snd_cwnd_clamp = 100;
+    sender.confirm(10);
+    assert_eq!(sender.phase(), (Unvalidated, Confirmed));
+    assert_eq!(sender.sk.snd_cwnd, 100);
+}
+
+#[test]
+fn cubic_forgets_the_window_of_a_jump_that_failed() {
+    let mut sender = Sender::under("cubic", AdvisedPath::alone(promise()));
+    let w_max = |sender: &Sender| sender.sk.icsk_ca_priv[0] >> 32;
+    sender.confirm(10);
+    sender.send(1000);
+    sender.send(1);
+    sender.at(200 * MS);
+    sender.ack(52);
+    assert_eq!(sender.sk.snd_cwnd, 300 + 52);
+    sender.lose(1);
+    assert_eq!(sender.sk.snd_cwnd, 35);
+    assert_eq!(w_max(&sender), 352);
+    sender.sk.lost_out = 0;
+    sender.end_reduction();
+    assert_eq!(w_max(&sender), 70, "PipeSize");
 }
 
 #[derive(Clone, Copy, Debug)]
