@@ -71,7 +71,7 @@ struct resume {
 	u8 trigger;
 	u16 initial_window; /* packets */
 	u32 pipe_size; /* packets that the path has been seen to carry, from the jump on */
-	u32 window; /* packets: jump_cwnd; before it, the most that the train supports; in the retreat, what the window is held at */
+	u32 window; /* packets: jump_cwnd; before it, what the train supports; in the retreat, what the window is held at */
 	u32 rtt_us; /* saved_rtt; 0: no jump yet */
 	u32 mark; /* snd_nxt when the phase began; in RECONNAISSANCE, packets delivered by the train's first ACK */
 	u32 since_us; /* when the phase began; in RECONNAISSANCE, the train's first ACK */
@@ -134,7 +134,7 @@ static inline u32 resume_supported(const struct tcp_sock *tp, const struct resum
 
 /*
  * The latest train of acknowledgements: it ends with half a round-trip time of silence. The first ACK is not counted:
- * what it is for came before. What holds the last ones up does not lower what those before them support.
+ * what it is for came before.
  */
 static inline void resume_follow_train(const struct tcp_sock *tp, struct resume *cr)
 {
@@ -143,10 +143,9 @@ static inline void resume_follow_train(const struct tcp_sock *tp, struct resume 
 	if (!cr->since_us || now - cr->last_us > tcp_min_rtt(tp) / 2) {
 		cr->since_us = now;
 		cr->mark = tp->delivered;
-		cr->window = 0;
 	}
 	cr->last_us = now;
-	cr->window = max(cr->window, resume_supported(tp, cr));
+	cr->window = resume_supported(tp, cr);
 }
 
 /* saved_cwnd, packets with their headers. */
