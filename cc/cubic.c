@@ -17,6 +17,9 @@
  *	alpha_cubic for W_est (4.3)          a packet for every (beta_scale/8) windows acknowledged
  *	alpha_cubic = 1 above W_max (4.3)    not done
  *
+ * A start may be advised (resume.h), which Linux does not have. After its jump, HyStart goes by delay alone, as in
+ * RFC 9406: packets that are spread over the round-trip time are acknowledged as long trains on any path.
+ *
  * Parameters (unit, default):
  *	fast_convergence    on/off, 1     release bandwidth faster if W_max shrinks (4.7)
  *	beta                1/1024, 717   share of the window that remains after a loss (4.6)
@@ -28,6 +31,7 @@
  *	hystart_ack_delta   us, 2000      maximum gap between the ACKs of a train
  */
 #include <fairwind/reno.h>
+#include <fairwind/resume.h>
 
 #define CUBIC_PARAMETERS(P)                                                                   \
 	P(fast_convergence, "on/off", 1, 0, 1, "release bandwidth faster when W_max shrinks") \
@@ -64,6 +68,7 @@ struct cubic {
 	u32 end_seq; /* the round ends when this is acknowledged */
 	u32 last_ack; /* latest ACK of the train, us */
 	u32 curr_rtt; /* minimum delay of this round, us */
+	struct resume resume;
 };
 CC_STATE_FITS(struct cubic);
 
@@ -268,7 +273,7 @@ static void hystart_update(struct sock *sk, u32 delay)
 		hystart_new_round(sk);
 	if (tp->snd_cwnd < param(sk, hystart_low_window))
 		return;
-	if (param(sk, hystart_detect) & TRAIN)
+	if (param(sk, hystart_detect) & TRAIN && !resume_has_jumped(&ca->resume))
 		hystart_train(sk);
 	if (param(sk, hystart_detect) & DELAY)
 		hystart_delay(sk, delay);
@@ -276,7 +281,10 @@ static void hystart_update(struct sock *sk, u32 delay)
 
 CC_HOOK(void, cubic_init, struct sock *sk)
 {
-	cubic_reset(inet_csk_ca(sk));
+	struct cubic *ca = inet_csk_ca(sk);
+
+	cubic_reset(ca);
+	resume_init(sk, &ca->resume);
 	if (param(sk, hystart))
 		hystart_new_round(sk);
 }
@@ -286,7 +294,7 @@ CC_HOOK(void, cubic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct cubic *ca = inet_csk_ca(sk);
 
-	if (!tcp_is_cwnd_limited(sk))
+	if (resume_holds(&ca->resume) || !tcp_is_cwnd_limited(sk))
 		return;
 	if (tcp_in_slow_start(tp)) {
 		acked = tcp_slow_start(tp, acked);
@@ -309,20 +317,25 @@ CC_HOOK(u32, cubic_ssthresh, struct sock *sk)
 		ca->w_max = cwnd * (SCALE + beta) / (2 * SCALE);
 	else
 		ca->w_max = cwnd;
-	return max(cwnd * beta / SCALE, 2U);
+	return resume_ssthresh(sk, &ca->resume, max(cwnd * beta / SCALE, 2U));
 }
 
 CC_HOOK(u32, cubic_undo_cwnd, struct sock *sk)
 {
-	return reno_undo(sk);
+	struct cubic *ca = inet_csk_ca(sk);
+
+	return resume_undo_cwnd(&ca->resume, reno_undo(sk));
 }
 
 /* After a timeout, everything known about the path is outdated. */
 CC_HOOK(void, cubic_set_state, struct sock *sk, u8 new_state)
 {
+	struct cubic *ca = inet_csk_ca(sk);
+
 	if (new_state != TCP_CA_Loss)
 		return;
-	cubic_reset(inet_csk_ca(sk));
+	resume_set_state(&ca->resume, new_state);
+	cubic_reset(ca);
 	hystart_new_round(sk);
 }
 
@@ -333,6 +346,9 @@ CC_HOOK(void, cubic_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	u32 now = cc_jiffies(sk);
 	s32 idle = now - tcp_sk(sk)->lsndtime;
 
+	/* The window of a jump that failed is none that the path has carried. */
+	if (resume_cwnd_event(sk, &ca->resume, event))
+		ca->w_max = min(ca->w_max, ca->resume.pipe_size);
 	if (event != CA_EVENT_TX_START || !ca->epoch_start || idle <= 0)
 		return;
 	ca->epoch_start += idle;
@@ -345,6 +361,7 @@ CC_HOOK(void, cubic_pkts_acked, struct sock *sk, const struct ack_sample *sample
 	struct cubic *ca = inet_csk_ca(sk);
 	u32 delay;
 
+	resume_pkts_acked(sk, &ca->resume, sample);
 	if (sample->rtt_us < 0)
 		return;
 	/* For a second after a reduction, delays are not representative of the queue. */
@@ -357,6 +374,13 @@ CC_HOOK(void, cubic_pkts_acked, struct sock *sk, const struct ack_sample *sample
 		hystart_update(sk, delay);
 }
 
+CC_HOOK(u32, cubic_min_tso_segs, struct sock *sk)
+{
+	struct cubic *ca = inet_csk_ca(sk);
+
+	return resume_min_tso_segs(sk, &ca->resume);
+}
+
 CC_CONTROL(cubic) = {
 	CC_ABOUT(
 		cubic,
@@ -367,5 +391,6 @@ CC_CONTROL(cubic) = {
 	.set_state = CC_FN(cubic_set_state),
 	.cwnd_event = CC_FN(cubic_cwnd_event),
 	.pkts_acked = CC_FN(cubic_pkts_acked),
+	.min_tso_segs = CC_FN(cubic_min_tso_segs),
 	.undo_cwnd = CC_FN(cubic_undo_cwnd),
 };

@@ -71,6 +71,10 @@
  *	parameters: cc_shared(sk), which may be NULL, and all zero at first. In the kernel connections may
  *	use it at the same time, and what has not been used for long may be forgotten.
  *
+ * CC_ADVISED_STARTS()
+ *	gives the control cc_advised_start(sk): what has been advised of the connection's path, or NULL. In the kernel
+ *	this is the advice for the socket, or else that for the longest prefix of the destination.
+ *
  * cc_opaque(x)
  *	is x, a u32. The kernel's verifier, which follows a program once for each range that it knows a value to
  *	be in, forgets the range: for controls that it says are too large.

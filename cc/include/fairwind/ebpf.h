@@ -60,6 +60,46 @@ struct cc_hosts {
 	}                                                                                   \
 	_Static_assert(1, "")
 
+/* Prefixes of destinations of which something is advised. */
+#define CC_ADVISED_MAX 4096
+/* A destination, as the sender sees it. */
+struct cc_destination {
+	u32 prefix_bits; /* of what follows */
+	u32 netns; /* the sender's network namespace */
+	u32 to[4]; /* IPv4 as ::ffff:a.b.c.d */
+};
+
+/* The loader relies on the names of the maps. */
+#define CC_ADVISED_STARTS()                                                        \
+	struct {                                                                   \
+		__uint(type, BPF_MAP_TYPE_SK_STORAGE);                             \
+		__uint(map_flags, BPF_F_NO_PREALLOC);                              \
+		__type(key, int);                                                  \
+		__type(value, struct advised_start);                               \
+	} advised_sockets SEC(".maps");                                            \
+	struct {                                                                   \
+		__uint(type, BPF_MAP_TYPE_LPM_TRIE);                               \
+		__uint(map_flags, BPF_F_NO_PREALLOC);                              \
+		__uint(max_entries, CC_ADVISED_MAX);                               \
+		__type(key, struct cc_destination);                                \
+		__type(value, struct advised_start);                               \
+	} advised_paths SEC(".maps");                                              \
+	CC_INLINE struct advised_start *cc_advised_start(struct sock *sk)          \
+	{                                                                          \
+		struct cc_destination destination = { 0 };                         \
+		struct advised_start *start;                                       \
+		u32 local[4];                                                      \
+                                                                                   \
+		start = bpf_sk_storage_get(&advised_sockets, sk, 0, 0);            \
+		if (start)                                                         \
+			return start;                                              \
+		destination.prefix_bits = 8 * (sizeof(destination) - sizeof(u32)); \
+		destination.netns = netns(sk);                                     \
+		addresses(sk, local, destination.to);                              \
+		return bpf_map_lookup_elem(&advised_paths, &destination);          \
+	}                                                                          \
+	_Static_assert(1, "")
+
 #define CC_CONTROL(id)                                                              \
 	_Static_assert(sizeof("fw_" #id) <= 16, "the name may have 12 characters"); \
 	char cc_license[] SEC("license") = "Dual BSD/GPL";                          \

@@ -23,6 +23,10 @@ struct sock {
 		void *state; /* see CC_SHARED; NULL: none */
 		const void *owner;
 	} cc_shared;
+	struct {
+		struct advised_start *start; /* see CC_ADVISED_STARTS; NULL: none */
+		const void *owner;
+	} cc_advised;
 };
 
 struct inet_connection_sock {
@@ -112,6 +116,7 @@ struct tcp_congestion_ops {
 	const char *description;
 	const struct cc_parameter *parameters;
 	u64 parameters_len;
+	u64 takes_advised_start; /* 0 or 1 */
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);
 	u32 (*ssthresh)(struct sock *sk);
@@ -152,12 +157,22 @@ static inline u32 cc_opaque(u32 x)
 	}                                                                                \
 	_Static_assert(1, "")
 
+/* resume.h makes it 1. */
+#define CC_TAKES_ADVISED_START 0
+
+#define CC_ADVISED_STARTS()                                                   \
+	static inline struct advised_start *cc_advised_start(struct sock *sk) \
+	{                                                                     \
+		return sk->cc_advised.start;                                  \
+	}                                                                     \
+	_Static_assert(1, "")
+
 #define CC_CONTROL(id)                                           \
 	extern const struct tcp_congestion_ops fairwind_cc_##id; \
 	const struct tcp_congestion_ops fairwind_cc_##id
 #define CC_ABOUT(id, text)                                             \
 	.name = #id, .description = text, .parameters = cc_parameters, \
-	.parameters_len = cc_parameters_len
+	.parameters_len = cc_parameters_len, .takes_advised_start = CC_TAKES_ADVISED_START
 
 static inline struct tcp_sock *tcp_sk(const struct sock *sk)
 {

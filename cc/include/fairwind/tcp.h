@@ -25,6 +25,15 @@ typedef signed long long s64;
 /* Size at most of what connections between the same two hosts share, bytes. */
 #define CC_SHARED_SIZE 128
 
+/* What is advised of a path: see CC_ADVISED_STARTS of cc.h. */
+struct advised_start {
+	u64 rate; /* promised, bytes/s, headers included: the low edge of a forecast; at most 10^12 */
+	u64 until_ns; /* the advice holds before this time of CLOCK_MONOTONIC; 0: it has been found wrong */
+	u64 held_until_ns; /* a connection uses it until then */
+	u32 rtt_us; /* minimum round-trip time of the path; at most 10^7 */
+	u32 padding;
+};
+
 /* Congestion states of the kernel, the argument of set_state. */
 enum tcp_ca_state {
 	TCP_CA_Open = 0,

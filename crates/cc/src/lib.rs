@@ -4,9 +4,12 @@
 //! clang to an eBPF object, for the running kernel ([`kernel`]). This crate calls a congestion control
 //! a *control* for short.
 
+mod advised;
 #[cfg(test)]
 mod checks;
 #[cfg(test)]
 mod example;
 pub mod kernel;
 pub mod native;
+
+pub use advised::{AdvisedStart, AdvisedStartError};

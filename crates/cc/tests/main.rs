@@ -1,5 +1,6 @@
 //! The congestion controls, called natively and loaded into the running kernel.
 
+mod advised;
 mod bbr;
 mod common;
 mod cubic;
@@ -16,4 +17,5 @@ mod parameters;
 mod pins;
 mod probe;
 mod reno;
+mod resume;
 mod sfsack;

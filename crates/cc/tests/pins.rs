@@ -15,7 +15,8 @@ use std::process;
 use std::thread;
 use std::{io, ptr};
 
-use fairwind_cc::kernel::{self, Found, Holder, LoadError, PinError, Pins};
+use fairwind_cc::AdvisedStart;
+use fairwind_cc::kernel::{self, Destination, Found, Holder, LoadError, PinError, Pins};
 use fairwind_cc::native::{self, Parameters};
 use fairwind_testing::{bring_loopback_up, eventually, permitted, root};
 use libbpf_rs::Link;
@@ -43,6 +44,30 @@ fn a_pinned_control_stays_and_is_taken_out() {
         assert!(!is_available(name));
         assert!(!pins.root().join(name).exists());
         assert!(pins.get(name).unwrap().is_none());
+    });
+}
+
+#[test]
+fn pinned_controls_share_what_paths_are_advised_until_the_last_is_unloaded() {
+    with_pins("adv", |pins, name| {
+        let other = format!("{name}2");
+        let of = |control: &str| native::find(control).unwrap().default_parameters();
+        assert!(pins.advised_starts().unwrap().is_none());
+        pins.load(&of("cubic"), name).unwrap();
+        let to = Destination::new(1, "192.0.2.0".parse().unwrap(), 24).unwrap();
+        let start = AdvisedStart::new(1_000_000, 50_000, 7).unwrap();
+        let advised = pins.advised_starts().unwrap().unwrap();
+        advised.advise(&to, &start).unwrap();
+        // A second control and a replacement have the same advice.
+        pins.load(&of("reno"), &other).unwrap();
+        pins.replace(&of("cubic"), name).unwrap();
+        pins.unload(name).unwrap();
+        let advised = pins.advised_starts().unwrap().unwrap();
+        assert_eq!(advised.destinations().unwrap(), [(to, start)]);
+        assert_eq!(pins.all().unwrap().len(), 1);
+        pins.unload(&other).unwrap();
+        assert!(pins.advised_starts().unwrap().is_none());
+        assert_eq!(fs::read_dir(pins.root()).unwrap().count(), 0);
     });
 }
 

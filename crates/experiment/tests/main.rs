@@ -1,5 +1,6 @@
 //! The engines that run experiments, and the results.
 
+mod advised_start;
 mod background;
 mod determinism;
 mod execute;

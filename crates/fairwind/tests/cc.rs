@@ -45,6 +45,47 @@ fn controls_are_loaded_shown_set_and_unloaded() {
 }
 
 #[test]
+fn destinations_are_advised_and_shown() {
+    with_bench("f", |bench| {
+        let path = [
+            "advise",
+            "192.0.2.0/24",
+            "--rate",
+            "800Mbit/s",
+            "--rtt",
+            "100ms",
+        ];
+        let lasting = [&path[..], &["--for", "10min"]].concat();
+        let (code, said) = bench.refused(&lasting);
+        assert_eq!(code, Some(1));
+        assert!(said.contains("fairwind cc load cubic"), "{said}");
+
+        bench.done(&["load", "cubic"]);
+        bench.done(&lasting);
+        let shown = bench.json(&["advise"]);
+        assert_eq!(shown[0]["destination"], "192.0.2.0/24");
+        assert_eq!(shown[0]["rate_mbps"], 800.0);
+        assert_eq!(shown[0]["rtt_ms"], 100.0);
+        let seconds = shown[0]["holds_for_s"].as_u64().unwrap();
+        assert!((500..600).contains(&seconds), "{seconds} s");
+        assert!(bench.done(&["advise"]).contains("800.0"));
+
+        bench.done(&["advise", "192.0.2.0/24", "--withdraw"]);
+        assert_eq!(bench.json(&["advise"]), Value::Array(Vec::new()));
+        let (code, _) = bench.refused(&["advise", "192.0.2.0/24", "--withdraw"]);
+        assert_eq!(code, Some(1));
+        for wrong in [
+            &path[..],
+            &["advise", "192.0.2.0/24"],
+            &["advise", "192.0.2.0/33", "--withdraw"],
+        ] {
+            assert_eq!(bench.refused(wrong).0, Some(2), "{wrong:?}");
+        }
+        bench.done(&["unload", "cubic"]);
+    });
+}
+
+#[test]
 fn all_are_loaded_in_less_than_a_second() {
     with_bench("b", |bench| {
         let begun = Instant::now();

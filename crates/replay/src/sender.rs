@@ -83,6 +83,7 @@ fn open(exchange: &Exchange, parameters: &Parameters) -> Sender {
         hz: Some(exchange.hz),
         parameters: parameters.clone(),
         switches: Vec::new(),
+        advised_start: None,
         mss: MSS,
         receive_buffer: None,
         send_buffer: None,

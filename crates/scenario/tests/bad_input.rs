@@ -412,6 +412,36 @@ x.toml:15:16: `reno` has no parameter `tau`
 }
 
 #[test]
+fn a_control_that_takes_no_advice_gets_none() {
+    assert_eq!(
+        broken(
+            "congestion_control = \"reno\"",
+            "congestion_control = \"nocc\"\nadvised_start = { rate = \"1Mbit/s\", rtt = \"50ms\" }"
+        ),
+        "\
+x.toml:15:17: `advised_start` with a congestion control that takes none
+  15 | advised_start = { rate = \"1Mbit/s\", rtt = \"50ms\" }
+     |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  help: leave it out, or choose one of cubic, reno"
+    );
+}
+
+#[test]
+fn advice_of_no_path_is_refused() {
+    for start in [
+        "{ rate = \"7bit/s\", rtt = \"50ms\" }",
+        "{ rate = \"1Mbit/s\", rtt = \"11s\" }",
+    ] {
+        let message = broken(
+            "congestion_control = \"reno\"",
+            &format!("advised_start = {start}"),
+        );
+        let help = "write a rate from 8bit/s to 8Tbit/s and an rtt from 2us to 10s";
+        assert!(message.contains(help), "{message}");
+    }
+}
+
+#[test]
 fn switches_stand_in_the_order_of_their_times() {
     let switch = |at: &str| format!("{{ at = \"{at}\", congestion_control = \"nocc\" }}");
     assert_eq!(

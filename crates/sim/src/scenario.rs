@@ -1,5 +1,6 @@
 //! The input of a run: pipes, flows over routes of pipes, and what is recorded.
 
+use fairwind_cc::AdvisedStart;
 use fairwind_cc::native::Parameters;
 use fairwind_path::pipe::PipeConfig;
 use fairwind_path::units::{Bytes, Duration, Time};
@@ -72,6 +73,8 @@ pub struct TcpConfig {
     pub parameters: Parameters,
     /// Later changes of congestion control, in order of time.
     pub switches: Vec<Switch>,
+    /// What its connections are advised of the path between the hosts, in virtual time.
+    pub advised_start: Option<AdvisedStart>,
     /// Payload of a full segment, bytes; 1448 leaves 52 bytes of headers in a 1500-byte packet.
     pub mss: u32,
     /// Receive buffer in bytes, as `SO_RCVBUF` doubles it. `None`: autotuned (`Stack::Linux`) or
@@ -97,6 +100,7 @@ impl TcpConfig {
             hz: None,
             parameters,
             switches: Vec::new(),
+            advised_start: None,
             mss: 1448,
             receive_buffer: None,
             send_buffer: None,

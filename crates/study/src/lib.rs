@@ -2,7 +2,7 @@
 //!
 //! A [`Plan`] (`experiments/NAME/plan.toml`) lists runs as combinations of parameters. The [`Study`] that it
 //! names knows what the parameters mean, and has the mathematics of its tables: `web100_dummynet`, `dccs`,
-//! `validation`, `bbr`, `load`, `drsftp`, `imtcp_bg`, `background`, `random_paths`. All share the [`cache`] of results, the
+//! `validation`, `bbr`, `load`, `drsftp`, `imtcp_bg`, `background`, `random_paths`, `advised_start`. All share the [`cache`] of results, the
 //! [`table`] writer and the filler of [`page`]s. [`papers`] is the index of all tables and figures of the papers, [`reproduce`] makes them. The
 //! [`demo`] is a study with an audience.
 
@@ -25,6 +25,7 @@ mod statistics;
 mod study;
 pub mod table;
 
+mod advised_start;
 mod background;
 mod bbr;
 mod dccs;

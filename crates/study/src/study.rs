@@ -10,8 +10,8 @@ use crate::page::{Figure, Section};
 use crate::plan::{Parameter, Plan, Run};
 use crate::table::Table;
 use crate::{
-    Engines, Error, Filter, background, bbr, dccs, demo, drsftp, imtcp_bg, load, random_paths,
-    validation, web100_dummynet,
+    Engines, Error, Filter, advised_start, background, bbr, dccs, demo, drsftp, imtcp_bg, load,
+    random_paths, validation, web100_dummynet,
 };
 
 /// Who knows what the parameters of a plan mean.
@@ -37,6 +37,7 @@ impl Study {
         ("simulator-and-kernel", validation::STUDY),
         ("bbr", bbr::STUDY),
         ("load", load::STUDY),
+        ("advised-start", advised_start::STUDY),
         ("right-sizing", drsftp::STUDY),
         ("demonstration", demo::days::STUDY),
         ("background", background::STUDY),

@@ -1,11 +1,14 @@
 //! Brings an eBPF object into the kernel: opened, named, verified, registered.
 
 use std::ffi::OsStr;
+use std::path::Path;
 
 use fairwind_bpf::messages;
-use libbpf_rs::{ErrorKind, Link, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{
+    ErrorKind, Link, Map, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenObject,
+};
 
-use super::{LoadError, holder, object};
+use super::{LoadError, advised, holder, object};
 use crate::native::Parameters;
 
 /// An object that the kernel has verified, not yet registered for connections.
@@ -15,11 +18,13 @@ pub(super) struct Verified {
     object: Object,
 }
 
-/// Loads a control with these parameters under this name, without registering it.
+/// Loads a control with these parameters under this name, without registering it. What its connections are advised
+/// of their paths is in the maps pinned in `advised`, where there are any, or in its own.
 pub(super) fn verify(
     parameters: &Parameters,
     name: &str,
     bytes: &[u8],
+    advised: Option<&Path>,
 ) -> Result<Verified, LoadError> {
     if !object::is_name(name) {
         let name = name.to_owned();
@@ -34,6 +39,9 @@ pub(super) fn verify(
         .map_err(refused)?;
     set_initial(&mut open, &settings).map_err(refused)?;
     set_name(&mut open, name);
+    if let Some(folder) = advised {
+        share_advice(&mut open, folder).map_err(refused)?;
+    }
     Ok(Verified {
         name: name.to_owned(),
         object: open.load().map_err(refused)?,
@@ -59,9 +67,29 @@ impl Verified {
             .expect("ebpf.h makes the map")
     }
 
+    /// The maps with what its connections are advised of their paths, and their names; none if it takes no advice.
+    pub(super) fn advised(&self) -> impl Iterator<Item = Map<'_>> {
+        let maps = self.object.maps();
+        maps.filter(|map| advised::is_advised(map.name()))
+    }
+
     fn map(&mut self, is_it: impl Fn(&MapMut<'_>) -> bool) -> Option<MapMut<'_>> {
         self.object.maps_mut().find(is_it)
     }
+}
+
+/// Uses the maps that are pinned in this folder.
+fn share_advice(open: &mut OpenObject, folder: &Path) -> libbpf_rs::Result<()> {
+    for mut map in open
+        .maps_mut()
+        .filter(|map| advised::is_advised(map.name()))
+    {
+        let pin = advised::pin(folder, map.name());
+        if pin.exists() {
+            map.reuse_pinned_map(pin)?;
+        }
+    }
+    Ok(())
 }
 
 fn set_initial(open: &mut OpenObject, bytes: &[u8]) -> libbpf_rs::Result<()> {

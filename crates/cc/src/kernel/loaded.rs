@@ -3,7 +3,7 @@
 use libbpf_rs::Link;
 
 use super::load::{Verified, verify};
-use super::{LoadError, available, holder, object, requirements};
+use super::{AdvisedStarts, LoadError, available, holder, object, requirements};
 use crate::native::Parameters;
 
 /// A control in the kernel, which is unregistered when this is dropped. Connections that use it keep it
@@ -12,7 +12,7 @@ use crate::native::Parameters;
 pub struct Loaded {
     name: String,
     parameters: Parameters,
-    _object: Verified,
+    object: Verified,
     _link: Link,
 }
 
@@ -35,12 +35,12 @@ pub(crate) fn load_object(
 ) -> Result<Loaded, LoadError> {
     requirements::check()?;
     free(name)?;
-    let mut object = verify(parameters, name, bytes)?;
+    let mut object = verify(parameters, name, bytes, None)?;
     let link = object.register()?;
     Ok(Loaded {
         name: name.to_owned(),
         parameters: parameters.clone(),
-        _object: object,
+        object,
         _link: link,
     })
 }
@@ -60,6 +60,11 @@ impl Loaded {
     /// The name in the kernel, for `TCP_CONGESTION`.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What its connections are advised of their paths; `None`: it takes no advice.
+    pub fn advised_starts(&self) -> Option<AdvisedStarts> {
+        AdvisedStarts::of(&self.object)
     }
 
     /// Its parameters.

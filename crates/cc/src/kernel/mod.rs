@@ -8,6 +8,7 @@
 //! Requires Linux 6.4 with BTF, and root or the capabilities `CAP_BPF`, `CAP_PERFMON` and
 //! `CAP_NET_ADMIN`. The [`LoadError`] names what is missing.
 
+mod advised;
 mod holder;
 mod load;
 mod loaded;
@@ -16,6 +17,7 @@ mod pins;
 mod provide;
 mod requirements;
 
+pub use advised::{AdviceError, AdvisedStarts, Destination};
 pub use holder::Holder;
 pub use load::set_name;
 #[cfg(test)]

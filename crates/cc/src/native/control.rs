@@ -17,6 +17,7 @@ pub struct Control {
     description: *const c_char,
     parameters: *const Parameter,
     parameters_len: u64,
+    takes_advised_start: u64,
     init: Option<unsafe extern "C" fn(*mut TcpSock)>,
     release: Option<unsafe extern "C" fn(*mut TcpSock)>,
     ssthresh: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
@@ -60,6 +61,11 @@ impl Control {
     pub fn parameters(&self) -> &'static [Parameter] {
         // SAFETY: CC_CONTROL sets both from one static array.
         unsafe { slice::from_raw_parts(self.parameters, self.parameters_len as usize) }
+    }
+
+    /// Whether its connections start by what they are advised of their path (RFC 9959).
+    pub fn takes_advised_start(&self) -> bool {
+        self.takes_advised_start != 0
     }
 
     pub(super) fn call_init(&self, sk: &mut TcpSock) {

@@ -7,6 +7,7 @@ use super::control::Control;
 use super::parameter::Parameter;
 use super::shared;
 use super::socket::{AckSample, RateSample, TcpSock};
+use crate::advised::AdvisedStart;
 
 #[repr(C)]
 struct Field {
@@ -62,7 +63,7 @@ fn in_rust() -> Vec<Row> {
     }
     let mut rows = all_fields!(TcpSock, "",
         sk_pacing_rate sk_max_pacing_rate sk_pacing_status hz now_ns jiffies parameters
-        sk_gso_max_size cc_shared icsk_ca_state icsk_retransmits icsk_ca_priv snd_cwnd snd_cwnd_cnt
+        sk_gso_max_size cc_shared cc_advised icsk_ca_state icsk_retransmits icsk_ca_priv snd_cwnd snd_cwnd_cnt
         snd_cwnd_stamp snd_ssthresh snd_cwnd_clamp snd_cwnd_used prior_cwnd prr_delivered prr_out
         max_packets_out cwnd_usage_seq packets_out sacked_out lost_out retrans_out srtt_us mdev_us
         rttvar_us rtt_min_us delivered delivered_ce lost app_limited snd_una snd_nxt write_seq high_seq
@@ -75,6 +76,7 @@ fn in_rust() -> Vec<Row> {
     rows.extend(all_fields!(AckSample, "ack.", pkts_acked rtt_us in_flight));
     rows.push(("CC_SHARED_SIZE".to_owned(), 0, size_of::<shared::State>()));
     let mut structure = |name: &str, size: usize| rows.push((format!("struct {name}"), 0, size));
+    structure("advised_start", size_of::<AdvisedStart>());
     structure("tcp_sock", size_of::<TcpSock>());
     structure("rate_sample", size_of::<RateSample>());
     structure("ack_sample", size_of::<AckSample>());

@@ -11,6 +11,7 @@
 //! assert_eq!(sk.snd_cwnd, 12);
 //! ```
 
+mod advised;
 mod control;
 #[cfg(test)]
 mod layout;
@@ -19,6 +20,7 @@ mod parameters;
 mod shared;
 mod socket;
 
+pub use advised::AdvisedPath;
 pub use control::{Control, all, find};
 pub use parameter::Parameter;
 pub use parameters::{ParameterError, Parameters};

@@ -4,7 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::rc::Rc;
 
+use super::advised::AdvisedPath;
 use super::parameters::Parameters;
+use crate::advised::AdvisedStart;
 
 /// Size of what a control may share, in words of 8 bytes: `CC_SHARED_SIZE`.
 const SHARED_WORDS: usize = 16;
@@ -15,9 +17,21 @@ pub(super) type State = [Cell<u64>; SHARED_WORDS];
 #[derive(Debug, Default)]
 pub struct Hosts {
     states: RefCell<Vec<(Parameters, Rc<State>)>>,
+    advised: RefCell<Vec<(AdvisedStart, Rc<Cell<AdvisedStart>>)>>,
 }
 
 impl Hosts {
+    /// What a connection is advised of the path between them: the same for all that are given the same.
+    pub fn advised(&self, start: AdvisedStart) -> AdvisedPath {
+        let mut advised = self.advised.borrow_mut();
+        if let Some((_, shared)) = advised.iter().find(|(of, _)| *of == start) {
+            return AdvisedPath::shared(shared);
+        }
+        let shared = Rc::new(Cell::new(start));
+        advised.push((start, Rc::clone(&shared)));
+        AdvisedPath::shared(&shared)
+    }
+
     fn state(&self, parameters: &Parameters) -> Rc<State> {
         let mut states = self.states.borrow_mut();
         if let Some((_, state)) = states.iter().find(|(of, _)| of == parameters) {

@@ -4,6 +4,7 @@
 //! Names and units are the kernel's. [`TcpSock`] is flat where C nests `struct sock` in
 //! `struct inet_connection_sock` in `struct tcp_sock`; the layout in memory is the same.
 
+use super::advised::AdvisedPath;
 use super::shared::SharedState;
 
 /// Congestion states, the kernel's `enum tcp_ca_state`.
@@ -75,6 +76,8 @@ pub struct TcpSock {
     pub sk_gso_max_size: u32,
     /// What the control shares with its other connections between the same two hosts.
     pub cc_shared: SharedState,
+    /// What the connection is advised of its path.
+    pub cc_advised: AdvisedPath,
 
     /// One of [`ca_state`].
     pub icsk_ca_state: u8,
@@ -173,6 +176,7 @@ impl Default for TcpSock {
             parameters: [0; PARAMETERS_MAX],
             sk_gso_max_size: GSO_MAX_SIZE,
             cc_shared: SharedState::default(),
+            cc_advised: AdvisedPath::default(),
             icsk_ca_state: ca_state::OPEN,
             icsk_retransmits: 0,
             icsk_ca_priv: [0; CA_PRIV_WORDS],

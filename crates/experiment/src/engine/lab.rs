@@ -3,6 +3,7 @@
 
 use fairwind_lab::host::Offload;
 
+mod advice;
 mod connections;
 mod controls;
 mod instruments;

@@ -139,6 +139,7 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfi
             hz: Some(file.hz),
             parameters: own(flow, &flow.control)?.clone(),
             switches: flow.switch.iter().map(switch).collect::<Result<_, _>>()?,
+            advised_start: flow.advised_start.and_then(|start| start.for_control(0)),
             mss: flow.mss,
             receive_buffer: flow.receive_buffer,
             send_buffer: flow.send_buffer,

@@ -1,5 +1,6 @@
 //! `fairwind cc`: the congestion controls of `cc/`, and those in the running kernel.
 
+mod advise;
 mod list;
 mod load;
 mod place;
@@ -22,6 +23,7 @@ pub(crate) enum Command {
     Unload(unload::Unload),
     Show(show::Show),
     Set(set::Set),
+    Advise(advise::Advise),
 }
 
 impl Command {
@@ -32,6 +34,7 @@ impl Command {
             Self::Unload(command) => command.run(),
             Self::Show(command) => command.run(),
             Self::Set(command) => command.run(),
+            Self::Advise(command) => command.run(),
         }
     }
 }

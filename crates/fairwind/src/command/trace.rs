@@ -6,7 +6,7 @@ mod daemon;
 mod plot;
 mod screen;
 mod show;
-mod value;
+pub(crate) mod value;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -11,10 +11,12 @@ use super::stack::Stack;
 use super::value::Node;
 use crate::diagnostic::Located;
 
+mod advised_start;
 mod application;
 mod control;
 mod parameters;
 
+pub use advised_start::AdvisedStart;
 pub use application::Application;
 pub use control::{Control, Switch, congestion_control};
 
@@ -44,6 +46,10 @@ pub struct Flow {
     /// Other congestion controls from given times on, in the order of the times. Default: none.
     #[schemars(with = "Option<Vec<Switch>>")]
     pub switch: Vec<Switch>,
+    /// What its connections are advised of the path, as `{ rate = "100Mbit/s", rtt = "50ms" }`: where they
+    /// start by Careful Resume (RFC 9959). With programs, connections from either host. Default: nothing.
+    #[schemars(with = "Option<AdvisedStart>")]
+    pub advised_start: Option<AdvisedStart>,
     /// What the flow sends, and when. Default: `{ kind = "bulk" }`.
     #[schemars(with = "Option<Application>")]
     pub application: Application,
@@ -104,12 +110,14 @@ impl Flow {
             None => Some(Located::new(stack.default_control(), node.span)),
         };
         let control = control::read(&mut fields, congestion_control.as_ref());
+        let advised_start = advised_start::read(&mut fields, &control);
         let flow = Flow {
             name: own_name.unwrap_or_else(|| Located::new(format!("flow-{position}"), node.span)),
             from,
             to,
             congestion_control: fields.needed(congestion_control).unwrap_or_default(),
             control,
+            advised_start,
             switch: fields.or_default("switch", control::switches),
             application,
             bytes: fields.optional("bytes", decode::bytes),

@@ -171,6 +171,7 @@ application = { kind = "constant", rate = "1Mbit/s", packet = "200B" }
 from = "c"
 to = "a"
 application = { kind = "on-off", on = "2s", off = "1s", random = false }
+advised_start = { rate = "40Mbit/s", rtt = "50ms", until = "30s" }
 
 [[flow]]
 name = "iperf"
@@ -440,6 +441,19 @@ fn a_switch_names_a_time_a_control_and_its_parameters() {
 }
 
 #[test]
+fn advice_is_in_the_units_of_controls() {
+    let file = parsed(EVERYTHING, &[]);
+    let advised = file
+        .flow
+        .iter()
+        .find_map(|flow| flow.advised_start)
+        .unwrap();
+    let start = advised.for_control(7).unwrap();
+    assert_eq!((start.rate(), start.rtt_us()), (5_000_000, 50_000));
+    assert_eq!(start.until_ns(), Some(30_000_000_007));
+}
+
+#[test]
 fn a_control_at_its_defaults_is_not_tuned() {
     let file = parsed(SHAPE, &["flow.one.parameters={ tau = \"70ms\" }"]);
     let default = own(&file.flow[0].control).control().default_parameters();
@@ -586,6 +600,7 @@ fn schema_of<'a>(schema: &'a serde_json::Value, what: &str) -> &'a serde_json::V
         "reorder" => &definitions["Reorder"],
         "trace" => &definitions["TraceTable"],
         "flow" => &definitions["Flow"],
+        "advised_start" => &definitions["AdvisedStart"],
         "switch" => &definitions["Switch"],
         other => panic!("no definition for {other}"),
     }
@@ -595,7 +610,7 @@ fn schema_of<'a>(schema: &'a serde_json::Value, what: &str) -> &'a serde_json::V
 fn the_schema_tells_of_exactly_the_fields_that_are_read() {
     let schema: serde_json::Value = serde_json::from_str(&schema::json()).unwrap();
     let read = fields_read();
-    assert_eq!(read.len(), 26, "{:?}", read.keys());
+    assert_eq!(read.len(), 27, "{:?}", read.keys());
     for (what, fields) in read {
         let part = schema_of(&schema, &what);
         let told: Vec<&String> = part["properties"].as_object().unwrap().keys().collect();

@@ -82,13 +82,18 @@ impl ReceiveWindow {
         while scale < 14 && (largest >> scale) > UNSCALED_MAX {
             scale += 1;
         }
+        // The window field of the SYN limits only what the SYN says (`tcp_select_initial_window`).
+        let ssthresh = match config.stack {
+            Stack::Linux => clamp,
+            Stack::Classic2005 => clamp.min(UNSCALED_MAX),
+        };
         ReceiveWindow {
             autotuned: fixed.is_none(),
             buffer,
             buffer_max: config.tcp_rmem[2],
             share,
             clamp,
-            ssthresh: clamp.min(UNSCALED_MAX),
+            ssthresh,
             scale,
             edge: clamp.min(UNSCALED_MAX),
             advertised: clamp.min(UNSCALED_MAX),

@@ -21,11 +21,13 @@
 
 use std::rc::Rc;
 
+use fairwind_cc::AdvisedStart;
 use fairwind_cc::native::{Hosts, Parameters, SharedState, TcpSock};
 use fairwind_path::units::Time;
 
 use crate::packet::{Kind, Packet, SackBlocks};
 use crate::scenario::{Stack, TcpConfig};
+use crate::tcp::UPTIME_NS;
 use crate::tcp::ecn::SenderEcn;
 
 mod clock;
@@ -93,6 +95,12 @@ pub struct Sender {
     sack_cache: SackBlocks,
 }
 
+/// The advice with its time on the clock that congestion controls see.
+fn on_own_clock(start: AdvisedStart) -> AdvisedStart {
+    let until = start.until_ns().unwrap_or_default();
+    start.until(until.saturating_add(UPTIME_NS))
+}
+
 impl Sender {
     /// Creates a sender that opens its connection at `now`.
     pub fn new(
@@ -107,6 +115,10 @@ impl Sender {
         let mut tp = TcpSock {
             mss_cache: config.mss,
             cc_shared: SharedState::between(hosts),
+            cc_advised: config
+                .advised_start
+                .map(|start| hosts.advised(on_own_clock(start)))
+                .unwrap_or_default(),
             ..TcpSock::default()
         };
         if let Some(hz) = hz {

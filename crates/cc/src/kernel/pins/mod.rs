@@ -9,6 +9,9 @@
 //! fw_sfsack/link         the link that keeps it registered; pinned last, removed first
 //! ```
 //!
+//! Beside the folders are `advised-sockets` and `advised-paths`, with what the connections of all of them are advised
+//! of their paths, as long as there is a control that takes advice.
+//!
 //! So a folder without a working `link` is the remains of a crash, which the next load clears. A
 //! replacement names its pins `new_…` until the link has been switched to them.
 
@@ -22,16 +25,17 @@ pub use about::About;
 pub use error::PinError;
 pub use pinned::Pinned;
 
+use std::ffi::OsStr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use libbpf_rs::MapMut;
+use libbpf_rs::{MapCore, MapHandle, MapMut};
 
 use super::load::{Verified, verify};
 use super::loaded::free;
-use super::{available, object, requirements};
+use super::{AdvisedStarts, advised, available, object, requirements};
 use crate::native::Parameters;
 
 const LINK: &str = "link";
@@ -149,6 +153,7 @@ impl Pins {
         let _ = pinned.link().detach();
         drop(pinned);
         folder::clear(&folder)?;
+        self.forget_unused_advice()?;
         wait_until_gone(name)?;
         Ok(users)
     }
@@ -186,6 +191,34 @@ impl Pins {
         names.sort();
         let opened = names.iter().map(|name| self.get(name));
         opened.filter_map(Result::transpose).collect()
+    }
+
+    /// What the connections of the pinned controls are advised of their paths; `None`: no pinned control takes advice.
+    ///
+    /// # Errors
+    ///
+    /// If the pins cannot be read.
+    pub fn advised_starts(&self) -> Result<Option<AdvisedStarts>, PinError> {
+        AdvisedStarts::pinned(&self.root).map_err(|error| PinError::kernel(&self.root, &error))
+    }
+
+    /// Removes the pins of the advice if no control is left. The caller holds the lock on the root.
+    fn forget_unused_advice(&self) -> Result<(), PinError> {
+        let entries = fs::read_dir(&self.root).map_err(|error| PinError::at(&self.root, error))?;
+        let mut names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        if names.any(|name| is_name(&name)) {
+            return Ok(());
+        }
+        for map in advised::MAPS {
+            let path = advised::pin(&self.root, OsStr::new(map));
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(PinError::at(&path, error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// The folder of the control of this name.
@@ -237,7 +270,18 @@ fn pinned_object(
     prefix: &str,
 ) -> Result<Verified, PinError> {
     let bytes = object::of(parameters.control());
-    let mut object = verify(parameters, name, bytes)?;
+    let root = folder.parent().unwrap_or(folder);
+    let mut object = verify(parameters, name, bytes, Some(root))?;
+    for map in object.advised() {
+        let path = advised::pin(root, map.name());
+        // Its control may have been pinned before.
+        if !path.exists() {
+            let mut map =
+                MapHandle::try_from(&map).map_err(|error| PinError::kernel(&path, &error))?;
+            map.pin(&path)
+                .map_err(|error| PinError::kernel(&path, &error))?;
+        }
+    }
     let pin = |mut map: MapMut<'_>, file| {
         let path = folder.join(format!("{prefix}{file}"));
         map.pin(&path)

@@ -1,8 +1,9 @@
 //! Maps the experiment's congestion controls to those of the kernel.
 
-use fairwind_cc::kernel::{self, Loaded, load_private};
+use fairwind_cc::kernel::{self, AdvisedStarts, Loaded, load_private};
+use fairwind_cc::native::Parameters;
 use fairwind_lab::LabError;
-use fairwind_scenario::file::flow::Control;
+use fairwind_scenario::file::flow::{AdvisedStart, Control};
 
 use crate::engine::EngineError;
 
@@ -12,7 +13,7 @@ pub(crate) struct Controls {
     kernel: Vec<String>,
     /// Whether ours are used even where the kernel has its own.
     prefer_own: bool,
-    loaded: Vec<Loaded>,
+    loaded: Vec<(Loaded, Option<AdvisedStart>)>,
 }
 
 impl Controls {
@@ -47,16 +48,46 @@ impl Controls {
                 if self.has(name) && !control.is_tuned() && !self.prefer_own {
                     return Ok(name.to_owned());
                 }
-                let known = self.loaded.iter().find(|l| l.parameters() == parameters);
-                if let Some(loaded) = known {
-                    return Ok(loaded.name().to_owned());
-                }
-                let loaded = load_private(parameters).map_err(LabError::from)?;
-                let name = loaded.name().to_owned();
-                self.loaded.push(loaded);
-                Ok(name)
+                self.provide_own(parameters, None)
             }
         }
+    }
+
+    /// The kernel's name of this congestion control for connections that are advised so, and for no others.
+    pub(crate) fn provide_advised(
+        &mut self,
+        control: &Control,
+        start: AdvisedStart,
+    ) -> Result<String, EngineError> {
+        match control {
+            Control::Own(parameters) => self.provide_own(parameters, Some(start)),
+            Control::Kernel(_) => self.provide(control),
+        }
+    }
+
+    /// The advice for the connections under the congestion control of this name, by which it starts them.
+    pub(crate) fn advised_starts(&self, name: &str) -> Option<AdvisedStarts> {
+        let (loaded, _) = self
+            .loaded
+            .iter()
+            .find(|(loaded, _)| loaded.name() == name)?;
+        loaded.advised_starts()
+    }
+
+    fn provide_own(
+        &mut self,
+        parameters: &Parameters,
+        start: Option<AdvisedStart>,
+    ) -> Result<String, EngineError> {
+        let mut known = self.loaded.iter();
+        let known = known.find(|(of, advised)| of.parameters() == parameters && *advised == start);
+        if let Some((loaded, _)) = known {
+            return Ok(loaded.name().to_owned());
+        }
+        let loaded = load_private(parameters).map_err(LabError::from)?;
+        let name = loaded.name().to_owned();
+        self.loaded.push((loaded, start));
+        Ok(name)
     }
 
     fn has(&self, name: &str) -> bool {

@@ -19,11 +19,11 @@ use fairwind_trace::filter::Filter;
 use fairwind_trace::kernel::{self, Options};
 use fairwind_trace::session::Session;
 
-use super::Lab;
 use super::connections::{Connections, Ends, Times};
 use super::controls::Controls;
 use super::plan::{self, Plan};
 use super::totals::{self, Measured};
+use super::{Lab, advice};
 use crate::engine::performance::Stopwatch;
 use crate::engine::{self, Engine, EngineError, Run, work};
 
@@ -66,7 +66,7 @@ impl Engine for Lab {
         let mut controls = Controls::new(self.own_controls)?;
         let names = control_names(run.experiment, &mut controls)?;
         let hosts = create_hosts(self, &plan, run.experiment, &names)?;
-        let running = Running::start(&run, &plan, &hosts, &names, recorder)?;
+        let running = Running::start(&run, &plan, &hosts, &controls, &names, recorder)?;
         let measured = running.watch(&run, recorder, progress)?;
         let mut result = totals::result(self, &run, &plan, &measured);
         let packets = totals::data_packets(&measured.statistics);
@@ -86,7 +86,11 @@ fn control_names(
 ) -> Result<Vec<ControlNames>, EngineError> {
     let of_flow = |flow: &flow::Flow| {
         let first = flow.application.uses_tcp().then_some(&flow.control);
-        let first = first.map(|control| controls.provide(control)).transpose()?;
+        let first = first.map(|control| match flow.advised_start {
+            Some(start) => controls.provide_advised(control, start),
+            None => controls.provide(control),
+        });
+        let first = first.transpose()?;
         let switched = flow
             .switch
             .iter()
@@ -138,6 +142,7 @@ impl Running {
         run: &Run<'_>,
         plan: &Plan,
         hosts: &[Host],
+        controls: &Controls,
         names: &[ControlNames],
         recorder: &dyn Recorder,
     ) -> Result<Running, EngineError> {
@@ -174,6 +179,8 @@ impl Running {
             duration_ns: file.duration.as_nanos(),
             interval_ns: (!file.record.every_ack).then(|| file.record.interval.as_nanos()),
         };
+        let name = |flow: usize| names[flow].0.as_deref();
+        advice::advise(experiment, plan, hosts, controls, name, emulator.epoch_ns())?;
         let applications = prepared.start(emulator.epoch_ns(), file.warmup, file.duration)?;
         let late_ns = monotonic_ns().saturating_sub(emulator.epoch_ns());
         Ok(Running {

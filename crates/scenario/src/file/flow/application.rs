@@ -126,7 +126,7 @@ const OF_CONNECTIONS: [&str; 6] = [
     "ecn",
 ];
 /// Fields of a flow that belong to TCP in its hosts.
-const OF_HOSTS: [&str; 3] = ["congestion_control", "parameters", "stack"];
+const OF_HOSTS: [&str; 4] = ["congestion_control", "parameters", "advised_start", "stack"];
 
 fn web(fields: &mut Fields<'_, '_>) -> Application {
     Application::Web {

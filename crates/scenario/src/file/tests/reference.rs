@@ -140,6 +140,7 @@ fn quantity(definition: &str) -> &'static str {
         "SchedulerTable" => "[table](#scheduler)",
         "Reorder" => "[table](#reorder)",
         "Record" => "table, see [`[record]`](#record)",
+        "AdvisedStart" => "[table](#advised_start)",
         "Application" => "[table](#application)",
         "Direction" => "table of the fields below",
         "Link" => "at least one `[[link]]`",

@@ -21,7 +21,7 @@ impl Sender {
     /// Sends new data as the windows allow (`tcp_write_xmit`).
     #[inline]
     pub(super) fn transmit_new(&mut self, out: &mut Vec<Packet>) {
-        self.window.before_writing(&mut self.tp);
+        self.window.before_sending(&mut self.tp);
         let quota = self.tp.snd_cwnd.saturating_sub(in_flight(&self.tp));
         let was_empty = self.queue.is_empty();
         if self.transmit_some(quota, out) > 0
@@ -155,6 +155,7 @@ impl Sender {
 
     /// Retransmits segments marked lost (`tcp_xmit_retransmit_queue`).
     pub(super) fn transmit_lost(&mut self, out: &mut Vec<Packet>) {
+        self.window.before_sending(&mut self.tp);
         let mut number = self.queue.retransmit_hint();
         let mut head_sent = false;
         while number < self.queue.end() {
@@ -293,7 +294,7 @@ impl Sender {
         let len = unsent.min(u64::from(self.tp.mss_cache));
         let is_new = len > 0 && self.sequence.fits_window(len);
         if is_new {
-            self.window.before_writing(&mut self.tp);
+            self.window.before_sending(&mut self.tp);
             if self.transmit_some(1, out) == 0 {
                 return false;
             }

@@ -136,10 +136,10 @@ impl CongestionWindow {
         bound(tp);
     }
 
-    /// New data are about to be written, as windows and pacing allow: the kernel asks for the least
-    /// burst first, and the control may set window and rate for what is sent now.
+    /// Data are about to be sent, new or again, as windows and pacing allow: the kernel asks for the
+    /// least burst first, and the control may set window and rate for what is sent now.
     #[inline]
-    pub(super) fn before_writing(&self, tp: &mut TcpSock) {
+    pub(super) fn before_sending(&self, tp: &mut TcpSock) {
         if self.control.has_min_tso_segs() {
             self.control.min_tso_segs(tp);
             bound(tp);

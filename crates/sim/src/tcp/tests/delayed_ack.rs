@@ -107,15 +107,15 @@ fn a_gap_of_more_than_the_timeout_begins_quick_acknowledgements_anew() {
 
 #[test]
 fn growth_of_the_window_is_told_at_once() {
-    // tcp_grow_window asks for a quick acknowledgement. From 65,535 bytes the window grows by two
-    // segments per segment, up to 131,072: (131,072 - 65,535) / 2,896 = 22.6, so 23 times. Then
-    // come the 16 quick acknowledgements of the start.
+    // tcp_grow_window asks for a quick acknowledgement. From half of the buffer, 104,858 bytes, the
+    // window grows by two segments per segment, up to 131,072: (131,072 - 104,858) / 2,896 = 9.05, so
+    // 10 times. Then come the 16 quick acknowledgements of the start.
     let mut r = Receiving::established(&with_buffer(209_716));
-    for segment in 0..39 {
+    for segment in 0..26 {
         r.at(ms(100 + segment)).data(segment).acks(segment + 1);
     }
-    r.at(ms(139)).data(39).answers_nothing();
-    r.at(ms(140)).data(40).acks(41);
+    r.at(ms(126)).data(26).answers_nothing();
+    r.at(ms(127)).data(27).acks(28);
 }
 
 #[test]

@@ -1,0 +1,217 @@
+//! What connections of the running kernel are advised of their paths: `CC_ADVISED_STARTS` of
+//! `cc/include/fairwind/ebpf.h`, by socket and by destination.
+
+use std::ffi::OsStr;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use super::load::Verified;
+use crate::advised::AdvisedStart;
+
+/// Names of the maps: for sockets, and for destinations.
+pub(super) const MAPS: [&str; 2] = ["advised_sockets", "advised_paths"];
+
+/// Bits of the key before the address.
+const NETNS_BITS: u32 = 32;
+/// Bits before an IPv4 address that is written as an IPv6 address.
+const MAPPED_BITS: u32 = 96;
+
+/// Destinations that begin with the same bits, as seen from a network namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destination {
+    netns: u32,
+    address: Ipv6Addr,
+    bits: u32,
+}
+
+impl Destination {
+    /// The addresses whose first `bits` are those of `address`, for senders in the network namespace with this
+    /// inode. `None`: the address has fewer bits.
+    pub fn new(netns: u32, address: IpAddr, bits: u32) -> Option<Destination> {
+        let (address, bits) = match address {
+            IpAddr::V4(address) if bits <= 32 => (address.to_ipv6_mapped(), bits + MAPPED_BITS),
+            IpAddr::V6(address) if bits <= 128 => (address, bits),
+            _ => return None,
+        };
+        let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+        Some(Destination {
+            netns,
+            address: Ipv6Addr::from_bits(address.to_bits() & mask),
+            bits,
+        })
+    }
+
+    /// The inode of the senders' network namespace.
+    pub fn netns(&self) -> u32 {
+        self.netns
+    }
+
+    /// The first address, and how many of its bits count.
+    pub fn prefix(&self) -> (IpAddr, u32) {
+        match self.address.to_ipv4_mapped() {
+            Some(address) if self.bits >= MAPPED_BITS => (address.into(), self.bits - MAPPED_BITS),
+            _ => (self.address.into(), self.bits),
+        }
+    }
+
+    /// `struct cc_destination`.
+    fn key(&self) -> Vec<u8> {
+        let bits = (NETNS_BITS + self.bits).to_ne_bytes();
+        [&bits, &self.netns.to_ne_bytes(), &self.address.octets()[..]].concat()
+    }
+
+    fn of_key(key: &[u8]) -> Option<Destination> {
+        let (bits, rest) = key.split_first_chunk()?;
+        let (netns, rest) = rest.split_first_chunk()?;
+        let address: [u8; 16] = rest.try_into().ok()?;
+        Some(Destination {
+            netns: u32::from_ne_bytes(*netns),
+            address: address.into(),
+            bits: u32::from_ne_bytes(*bits).checked_sub(NETNS_BITS)?,
+        })
+    }
+}
+
+/// The kernel did not take or give advice.
+#[derive(Debug, thiserror::Error)]
+#[error("the kernel does not {action} what is advised of a path: {source}")]
+pub struct AdviceError {
+    action: &'static str,
+    source: libbpf_rs::Error,
+}
+
+fn failed(action: &'static str) -> impl FnOnce(libbpf_rs::Error) -> AdviceError {
+    move |source| AdviceError { action, source }
+}
+
+/// The advice that a control's connections start by.
+#[derive(Debug)]
+pub struct AdvisedStarts {
+    sockets: MapHandle,
+    paths: MapHandle,
+}
+
+impl AdvisedStarts {
+    /// Of a control that is loaded; `None`: it takes no advice.
+    pub(super) fn of(control: &Verified) -> Option<AdvisedStarts> {
+        let handle = |name: &str| {
+            let map = control.advised().find(|map| map.name() == OsStr::new(name));
+            MapHandle::try_from(&map?).ok()
+        };
+        let [sockets, paths] = MAPS.map(handle);
+        Some(AdvisedStarts {
+            sockets: sockets?,
+            paths: paths?,
+        })
+    }
+
+    /// Of the controls that are pinned below this folder; `None`: none of them takes advice.
+    pub(super) fn pinned(folder: &Path) -> libbpf_rs::Result<Option<AdvisedStarts>> {
+        let open = |name: &str| match MapHandle::from_pinned_path(pin(folder, OsStr::new(name))) {
+            Ok(map) => Ok(Some(map)),
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        };
+        let [sockets, paths] = MAPS.map(open);
+        let maps = sockets?.zip(paths?);
+        Ok(maps.map(|(sockets, paths)| AdvisedStarts { sockets, paths }))
+    }
+
+    /// Advises a connection, which starts by it unless it has already sent more than its first window.
+    ///
+    /// # Errors
+    ///
+    /// If it is no socket, or the kernel has no memory.
+    pub fn advise_socket(
+        &self,
+        socket: impl AsFd,
+        start: &AdvisedStart,
+    ) -> Result<(), AdviceError> {
+        let descriptor = socket.as_fd().as_raw_fd().to_ne_bytes();
+        self.sockets
+            .update(&descriptor, &start.to_bytes(), MapFlags::ANY)
+            .map_err(failed("take"))
+    }
+
+    /// Advises all connections to a destination, in place of what they were advised before.
+    ///
+    /// # Errors
+    ///
+    /// If there are too many destinations.
+    pub fn advise(&self, to: &Destination, start: &AdvisedStart) -> Result<(), AdviceError> {
+        self.paths
+            .update(&to.key(), &start.to_bytes(), MapFlags::ANY)
+            .map_err(failed("take"))
+    }
+
+    /// Withdraws what is advised of exactly this destination; returns false if nothing was.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn withdraw(&self, to: &Destination) -> Result<bool, AdviceError> {
+        match self.paths.delete(&to.key()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed("forget")(error)),
+        }
+    }
+
+    /// All destinations of which something is advised.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn destinations(&self) -> Result<Vec<(Destination, AdvisedStart)>, AdviceError> {
+        let mut all = Vec::new();
+        for key in self.paths.keys() {
+            let value = self.paths.lookup(&key, MapFlags::ANY);
+            let value = value.map_err(failed("tell"))?;
+            // It may have been withdrawn meanwhile.
+            let start = value.as_deref().and_then(AdvisedStart::from_bytes);
+            all.extend(Destination::of_key(&key).zip(start));
+        }
+        Ok(all)
+    }
+}
+
+/// Where a map of this name is pinned in a folder. No control is called so: a control's name has no hyphen.
+pub(super) fn pin(folder: &Path, map: &OsStr) -> PathBuf {
+    folder.join(map.to_string_lossy().replace('_', "-"))
+}
+
+/// Whether this is one of the maps.
+pub(super) fn is_advised(name: &OsStr) -> bool {
+    MAPS.iter().any(|map| name == OsStr::new(map))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_destination_is_a_prefix() {
+        let to = Destination::new(7, "192.0.2.77".parse().unwrap(), 24).unwrap();
+        assert_eq!(to.prefix(), ("192.0.2.0".parse().unwrap(), 24));
+        let to = Destination::new(7, "2001:db8:ff::1".parse().unwrap(), 33).unwrap();
+        assert_eq!(to.prefix(), ("2001:db8::".parse().unwrap(), 33));
+        let to = Destination::new(7, "::1".parse().unwrap(), 0).unwrap();
+        assert_eq!(to.prefix(), ("::".parse().unwrap(), 0));
+        assert_eq!(Destination::new(7, "192.0.2.77".parse().unwrap(), 33), None);
+        assert_eq!(Destination::new(7, "::1".parse().unwrap(), 129), None);
+    }
+
+    #[test]
+    fn a_key_reads_back() {
+        let to = Destination::new(7, "192.0.2.0".parse().unwrap(), 24).unwrap();
+        let key = to.key();
+        assert_eq!(key.len(), 24);
+        assert_eq!(key[..4], (32u32 + 96 + 24).to_ne_bytes());
+        assert_eq!(key[18..], [0xff, 0xff, 192, 0, 2, 0]);
+        assert_eq!(Destination::of_key(&key), Some(to));
+        assert_eq!(Destination::of_key(&key[1..]), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! Starts that are advised (Careful Resume, RFC 9959), in both engines.
+
+use std::path::Path;
+
+use fairwind_experiment::Engine;
+use fairwind_experiment::engine::Run;
+use fairwind_experiment::engine::lab::Lab;
+use fairwind_experiment::engine::sim::Sim;
+use fairwind_result::RunResult;
+use fairwind_result::record::{FlowSample, LinkSample, Recorder};
+use fairwind_scenario::Experiment;
+use fairwind_testing::permitted;
+
+/// A download over 100 Mbit/s and 100 ms, with as much room at the receiver as the path needs.
+const DOWNLOAD: &str = r#"
+duration = "4s"
+tcp_wmem = [4096, 16384, 33554432]
+
+[record]
+interval = "10ms"
+every_ack = true
+
+[[link]]
+name = "bottleneck"
+between = ["server", "client"]
+bandwidth = "100Mbit/s"
+delay = "50ms"
+queue = "834pkt"
+
+[[flow]]
+name = "download"
+from = "server"
+to = "client"
+bytes = "4MB"
+receive_buffer = "32MB"
+"#;
+
+const ADVISED: &str = "advised_start = { rate = \"100Mbit/s\", rtt = \"100ms\" }";
+
+/// Where `struct resume` begins in the state of `cubic`.
+const RESUME: usize = 64;
+
+/// The phases that the first flow goes through, by their numbers, and why each began.
+#[derive(Default)]
+struct Phases(Vec<(u8, u8)>);
+
+impl Recorder for Phases {
+    fn records_states(&self) -> bool {
+        true
+    }
+
+    fn flow(&mut self, _flow: usize, _sample: &FlowSample) {}
+
+    fn state(&mut self, flow: usize, _sample: &FlowSample, state: &[u8]) {
+        let phase = (state[RESUME], state[RESUME + 1]);
+        if flow == 0 && self.0.last() != Some(&phase) {
+            self.0.push(phase);
+        }
+    }
+
+    fn link(&mut self, _link: usize, _sample: &LinkSample) {}
+}
+
+fn run(engine: &dyn Engine, text: &str) -> (RunResult, Vec<(u8, u8)>) {
+    let experiment = Experiment::parse(text, "x.toml", Path::new(""), &[]).unwrap();
+    let mut phases = Phases::default();
+    let run = Run {
+        experiment: &experiment,
+        seed: 1,
+        folder: Path::new(""),
+    };
+    let result = engine.run(run, &mut phases, &|_| true).unwrap();
+    assert_eq!(result.incomplete, None);
+    (result, phases.0)
+}
+
+/// Reconnaissance, jump, validation, normal: 1, 2 (7: confirmed), 3 (9: sent), 0 (11: validated).
+const VALIDATED: [(u8, u8); 4] = [(1, 0), (2, 7), (3, 9), (0, 11)];
+
+/// Seconds that a download takes.
+fn seconds(engine: &dyn Engine, more: &str) -> f64 {
+    let (result, _) = run(engine, &format!("{DOWNLOAD}{more}"));
+    result.flows[0].completion_s.unwrap()
+}
+
+#[test]
+fn a_download_with_good_advice_is_faster_in_the_simulator() {
+    let (result, phases) = run(&Sim, &format!("{DOWNLOAD}{ADVISED}"));
+    assert_eq!(phases, VALIDATED);
+    assert_eq!(result.flows[0].retransmits, 0);
+    assert!(seconds(&Sim, ADVISED) < 0.7 * seconds(&Sim, ""));
+}
+
+#[test]
+fn a_download_with_good_advice_is_faster_on_the_kernel() {
+    if !permitted(fairwind_lab::privilege::check()) {
+        return;
+    }
+    let lab = Lab::default();
+    let (_, phases) = run(&lab, &format!("{DOWNLOAD}{ADVISED}"));
+    // The tracer may miss a phase; this one comes only of a jump, and stays.
+    assert_eq!(phases.last(), Some(&(0, 11)), "{phases:?}");
+    assert!(seconds(&lab, ADVISED) < 0.8 * seconds(&lab, ""));
+}
+
+#[test]
+fn advice_that_no_longer_holds_changes_nothing() {
+    let stale = ADVISED.replace("}", ", until = \"150ms\" }");
+    let (result, phases) = run(&Sim, &format!("{DOWNLOAD}{stale}"));
+    assert_eq!(phases, [(1, 0), (0, 2)]);
+    let (plain, _) = run(&Sim, DOWNLOAD);
+    assert_eq!(result.flows[0].completion_s, plain.flows[0].completion_s);
+}
+
+#[test]
+fn advice_of_another_path_changes_nothing() {
+    let other = ADVISED.replace("100ms", "300ms");
+    let (result, phases) = run(&Sim, &format!("{DOWNLOAD}{other}"));
+    assert_eq!(phases, [(1, 0), (0, 3)]);
+    let (plain, _) = run(&Sim, DOWNLOAD);
+    assert_eq!(result.flows[0].completion_s, plain.flows[0].completion_s);
+}
+
+#[test]
+fn connections_between_the_same_hosts_use_the_advice_one_at_a_time() {
+    let two = format!("{DOWNLOAD}{ADVISED}\ncount = 2\nevery = \"10ms\"\n");
+    let (result, first) = run(&Sim, &two);
+    assert_eq!(first, VALIDATED);
+    let [one, other] = [0, 1].map(|flow| result.flows[flow].completion_s.unwrap());
+    assert!(other > one + 0.1, "{one} and {other} s");
+}
