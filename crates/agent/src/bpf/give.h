@@ -176,9 +176,9 @@ static __always_inline struct advice *advice_for(struct sock *sk, u64 now)
 
 /*
  * A rule that is as before is not applied again, unless `again`, the kernel has refused its control, or there is other
- * advice.
+ * advice. Not inlined, as the stack of a program is small.
  */
-static __always_inline void give(void *who, struct tcp_sock *tp, int rule, struct known *known,
+static __noinline void give(void *who, struct tcp_sock *tp, int rule, struct known *known,
 				 bool again)
 {
 	const volatile struct action *a = 0;

@@ -127,7 +127,8 @@ impl Agent {
     pub fn start(options: Options) -> Result<Agent, AgentError> {
         let policy = load(&options.policy)?;
         check_requirements()?;
-        let controls = provided(&policy, Vec::new()).map_err(|(error, _)| error)?;
+        let mut controls = Vec::new();
+        provide_all(&policy, &mut controls)?;
         let root = || fairwind_kernel::mounted("cgroup2").ok_or(AgentError::NoGroups);
         let path = options.group.clone().map_or_else(root, Ok)?;
         let opened = File::open(&path).map_err(at(&path))?;
@@ -256,13 +257,7 @@ impl Agent {
 
     fn change(&mut self, policy: Policy) -> Result<(), AgentError> {
         let counts = self.host.counts(self.policy.rules.len());
-        let held = std::mem::take(&mut self.controls);
-        let (controls, outcome) = match provided(&policy, held) {
-            Ok(controls) => (controls, Ok(())),
-            Err((error, held)) => (held, Err(error)),
-        };
-        self.controls = controls;
-        outcome?;
+        provide_all(&policy, &mut self.controls)?;
         let names = names(&policy, &self.controls);
         self.host.replace(&Orders {
             policy: &policy,
@@ -392,12 +387,8 @@ pub fn load(file: &Path) -> Result<Policy, AgentError> {
     Ok(policy::read(&file.display().to_string(), &text)?)
 }
 
-/// The congestion controls of a policy, those that are held among them; beside others that are held. With an error come
-/// those that were held.
-fn provided(
-    policy: &Policy,
-    mut held: Vec<Control>,
-) -> Result<Vec<Control>, (AgentError, Vec<Control>)> {
+/// Loads the congestion controls of a policy that are not held yet.
+fn provide_all(policy: &Policy, held: &mut Vec<Control>) -> Result<(), AgentError> {
     for rule in &policy.rules {
         let Some(choice) = &rule.action.control else {
             continue;
@@ -405,18 +396,16 @@ fn provided(
         if held.iter().any(|control| control.choice == *choice) {
             continue;
         }
-        match provide(choice) {
-            Ok(provided) => held.push(Control {
-                choice: choice.clone(),
-                provided,
-            }),
-            Err(source) => {
-                let rule = rule.name.clone();
-                return Err((AgentError::Control { rule, source }, held));
-            }
-        }
+        let failed = |source| AgentError::Control {
+            rule: rule.name.clone(),
+            source,
+        };
+        held.push(Control {
+            choice: choice.clone(),
+            provided: provide(choice).map_err(failed)?,
+        });
     }
-    Ok(held)
+    Ok(())
 }
 
 fn is_asked_for(policy: &Policy, choice: &Choice) -> bool {

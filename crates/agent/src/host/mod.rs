@@ -134,19 +134,11 @@ impl Host {
         let generation = self.generation.wrapping_add(1);
         let kept = load::Kept::Loaded(&self.object);
         let object = load::load(orders, generation, &kept).map_err(|error| refused(&error))?;
-        let choose = load::program(&object, "choose");
-        let before = load::program(&self.object, "choose");
-        self.choose
-            .update_prog(&choose)
-            .map_err(|error| refused(&error))?;
-        if let Err(error) = self
-            .connection
-            .update_prog(&load::program(&object, "connection"))
-        {
-            let _ = self.choose.update_prog(&before);
-            return Err(refused(&error));
+        update(&mut self.choose, &object, "choose")?;
+        if let Err(error) = update(&mut self.connection, &object, "connection") {
+            let _ = update(&mut self.choose, &self.object, "choose");
+            return Err(error);
         }
-        drop((choose, before));
         self.object = object;
         self.generation = generation;
         self.hold(orders.policy)?;
@@ -239,6 +231,12 @@ fn everywhere(
     }
     let link = attached(object, name)?;
     namespaces.each(|| read(&link, &mut each), HostError::Namespace)
+}
+
+/// Puts the object's program in the place of the link's.
+fn update(link: &mut Link, object: &Object, name: &str) -> Result<(), HostError> {
+    let updated = link.update_prog(&load::program(object, name));
+    updated.map_err(|error| refused(&error))
 }
 
 fn attached(object: &Object, name: &str) -> Result<Link, HostError> {
