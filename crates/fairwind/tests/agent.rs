@@ -367,6 +367,35 @@ fn addresses_of_either_family_units_users_and_listeners_are_told_apart() {
 }
 
 #[test]
+fn mptcp_is_left_alone_with_a_word() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy("[[rule]]\nname = \"all\"\ncongestion_control = \"reno\"\n");
+    let _agent = host.agent(&[]);
+    let mut program = host.program();
+    let mptcp = "socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)";
+    if program.eval("os.path.exists('/proc/sys/net/mptcp')") != "True" {
+        // A kernel without it has nothing to leave alone.
+        return;
+    }
+    program.keep("server", mptcp);
+    program.eval("kept['server'].bind(('127.0.0.1', 7000))");
+    program.eval("kept['server'].listen()");
+    program.keep("client", mptcp);
+    program.eval("kept['client'].connect(('127.0.0.1', 7000))");
+    program.keep("peer", "kept['server'].accept()[0]");
+    program.eval("kept['client'].send(b'x')");
+    program.eval("kept['peer'].recv(1)");
+    let said = text(&host.ask(&["status", "--live"]).stdout);
+    assert!(said.contains("nothing: mptcp is on top"), "{said}");
+    let status = host.status();
+    assert_eq!(status["rules"][0]["left_alone"], 2, "{status}");
+    assert_eq!(status["rules"][0]["given"], 0);
+}
+
+#[test]
 fn a_connection_meets_a_rule_when_it_has_moved_enough_or_is_old_enough() {
     if !may_run() {
         return;

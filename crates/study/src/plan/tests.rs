@@ -133,6 +133,7 @@ fn every_plan_of_the_repository_is_valid_and_names_all_its_experiments() {
     assert_eq!(
         names,
         [
+            "advised-start",
             "background",
             "bbr",
             "dccs",
