@@ -174,8 +174,7 @@ SEC("sockops") int give(struct bpf_sock_ops *ctx)
 			break;
 		if (!wants_control)
 			COUNT(own);
-		else if (has_control(ctx, &settings.action) ||
-			 give_control(ctx, &settings.action))
+		else if (has_control(ctx, &settings.action) || give_control(ctx, &settings.action))
 			COUNT(given);
 		else
 			COUNT(refused);

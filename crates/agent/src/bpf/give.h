@@ -118,8 +118,9 @@ static __always_inline long get_class(void *who, struct sock *sk, u32 *class)
 	return bpf_getsockopt(who, SOL_IP, IP_TOS, class, sizeof(*class));
 }
 
-static __always_inline void give_control(void *who, struct given *g, const volatile struct action *a,
-					 u32 rule, bool may, bool is_new)
+static __always_inline void give_control(void *who, struct given *g,
+					 const volatile struct action *a, u32 rule, bool may,
+					 bool is_new)
 {
 	char name[16] = {}, wanted[16];
 
@@ -179,7 +180,7 @@ static __always_inline struct advice *advice_for(struct sock *sk, u64 now)
  * advice. Not inlined, as the stack of a program is small.
  */
 static __noinline void give(void *who, struct tcp_sock *tp, int rule, struct known *known,
-				 bool again)
+			    bool again)
 {
 	const volatile struct action *a = 0;
 	struct given *g = &known->given;
@@ -203,8 +204,7 @@ static __noinline void give(void *who, struct tcp_sock *tp, int rule, struct kno
 	}
 	again |= g->advice != followed;
 	g->advice = followed;
-	if (g->generation == policy.generation && g->rule == name && !again &&
-	    !(g->what & REFUSED))
+	if (g->generation == policy.generation && g->rule == name && !again && !(g->what & REFUSED))
 		return;
 	/* Nothing has been given, and nothing is to be. */
 	if (!name && !g->rule && !g->what)

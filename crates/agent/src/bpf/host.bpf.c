@@ -103,8 +103,8 @@ static __always_inline void leaves(struct bpf_sock_ops *ctx, struct tcp_sock *tp
 		return;
 	}
 	offer(ctx, MOST);
-	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags &
-					       ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+	bpf_sock_ops_cb_flags_set(ctx,
+				  ctx->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 }
 
 /* Advice may change: the program is called once a round trip. */

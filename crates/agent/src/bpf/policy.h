@@ -29,13 +29,13 @@ struct policy {
 };
 const volatile struct policy policy SEC(".rodata.policy");
 
-#define TABLE(name, kind, flags, key_type)     \
-	struct {                               \
-		__uint(type, kind);            \
-		__uint(map_flags, flags);      \
-		__uint(max_entries, 1);        \
-		__type(key, key_type);         \
-		__type(value, u64);            \
+#define TABLE(name, kind, flags, key_type) \
+	struct {                           \
+		__uint(type, kind);        \
+		__uint(map_flags, flags);  \
+		__uint(max_entries, 1);    \
+		__type(key, key_type);     \
+		__type(value, u64);        \
 	} name SEC(".maps")
 struct program {
 	char name[16];
@@ -181,7 +181,8 @@ static __always_inline int first_rule(struct tcp_sock *tp, const struct owner *o
 	if (asks(met, REMOTE_PORT))
 		met &= policy.any[REMOTE_PORT] | rules(&remote_ports, &remote_port);
 	if (asks(met, PROGRAM))
-		met &= policy.any[PROGRAM] | (owner->is_known ? rules(&programs, owner->program) : 0);
+		met &= policy.any[PROGRAM] |
+		       (owner->is_known ? rules(&programs, owner->program) : 0);
 	if (asks(met, USER))
 		met &= policy.any[USER] | rules(&users, &user);
 	if (asks(met, LOCAL) || asks(met, REMOTE))
