@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::advised::Advisor;
 use crate::attach::{Attached, Given};
 use crate::control_group::{self, ControlGroup};
+use crate::error::RunError;
 use crate::hold::Hold;
-use crate::run::RunError;
 use crate::summary::{Summary, Watch};
 
 /// Time between samples of the connections: to tell of them, and to hold them.

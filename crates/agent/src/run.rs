@@ -6,15 +6,13 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use fairwind_cc::kernel::LoadError;
 use fairwind_kernel::{BlockedSignals, SignalFd, SignalSet, exit_code};
-use fairwind_trace::kernel::TraceError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 
-use crate::attach::AttachError;
 use crate::attended::{Attended, Ended, Wanted};
-use crate::control_group::{ControlGroup, Door, GroupError};
+use crate::control_group::{ControlGroup, Door};
+use crate::error::RunError;
 
 /// How a command ended, and what its connections did.
 #[derive(Clone, Debug)]
@@ -23,34 +21,6 @@ pub struct Outcome {
     pub exit_code: u8,
     /// Its connections.
     pub ended: Ended,
-}
-
-/// Why a command has not run.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The control is not to be had.
-    #[error("congestion control: {0}")]
-    Control(#[from] LoadError),
-    /// There is no control group for it.
-    #[error("{0}")]
-    Group(#[from] GroupError),
-    /// The kernel refuses the programs.
-    #[error("{0}")]
-    Attach(#[from] AttachError),
-    /// The connections cannot be watched.
-    #[error("{0}")]
-    Trace(#[from] TraceError),
-    /// The command cannot be started.
-    #[error("{}: {source}", command.display())]
-    Command {
-        /// The command.
-        command: OsString,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// A system call failed.
-    #[error("waiting for the command: {0}")]
-    Wait(#[source] io::Error),
 }
 
 /// Runs the command, and gives its connections what is wanted, until it ends. It has the caller's standard input and

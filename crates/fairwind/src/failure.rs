@@ -181,9 +181,9 @@ impl From<TraceError> for Failure {
     }
 }
 
-impl From<fairwind_agent::run::RunError> for Failure {
-    fn from(error: fairwind_agent::run::RunError) -> Self {
-        use fairwind_agent::run::RunError::{Command, Control};
+impl From<fairwind_agent::error::RunError> for Failure {
+    fn from(error: fairwind_agent::error::RunError) -> Self {
+        use fairwind_agent::error::RunError::{Command, Control};
         let is_input = match &error {
             Command { source, .. } => matches!(
                 source.kind(),
