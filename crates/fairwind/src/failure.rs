@@ -199,14 +199,15 @@ impl From<fairwind_agent::error::RunError> for Failure {
 /// A mistake in the policy is the user's.
 impl From<fairwind_agent::daemon::AgentError> for Failure {
     fn from(error: fairwind_agent::daemon::AgentError) -> Self {
-        use fairwind_agent::daemon::AgentError::{Control, File, Policy};
+        use fairwind_agent::daemon::AgentError::{Control, File, NotAGroup, Policy};
         match error {
             Policy(diagnostic) => Self::File(diagnostic),
             Control {
                 source: LoadError::Unknown { .. },
                 ..
             }
-            | File { .. } => Self::input(error),
+            | File { .. }
+            | NotAGroup(_) => Self::input(error),
             _ => Self::work(error),
         }
     }

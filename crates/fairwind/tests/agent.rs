@@ -527,6 +527,24 @@ fn a_policy_with_a_mistake_changes_nothing_and_names_line_and_key() {
 }
 
 #[test]
+fn a_folder_that_is_no_control_group_is_refused() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy(RENO_OUT);
+    let mut command = Command::new(FAIRWIND);
+    command
+        .args(["agent", "--policy"])
+        .arg(host.folder.path().join("agent.toml"));
+    command.arg("--control-group").arg(host.folder.path());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("no control group of version 2"), "{said}");
+}
+
+#[test]
 fn there_is_one_agent_for_a_control_group() {
     if !may_run() {
         return;

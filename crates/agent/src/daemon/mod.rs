@@ -74,6 +74,9 @@ pub enum AgentError {
     /// No control groups of version 2 are mounted.
     #[error("no control groups of version 2 are mounted: mount -t cgroup2 none /sys/fs/cgroup")]
     NoGroups,
+    /// The folder is something else.
+    #[error("{}: no control group of version 2", .0.display())]
+    NotAGroup(PathBuf),
     /// Another agent is there.
     #[error("{0}")]
     Lock(#[from] LockError),
@@ -110,6 +113,8 @@ pub struct Agent {
     is_undone: bool,
     /// Whether it has been said that a congestion control is missing.
     is_one_missing: bool,
+    /// Whether it has been said that metrics cannot be written.
+    has_no_metrics: bool,
     /// By rule, what became of connections under earlier policies.
     earlier: BTreeMap<String, Counts>,
     reloads: u64,
@@ -132,6 +137,9 @@ impl Agent {
         let root = || fairwind_kernel::mounted("cgroup2").ok_or(AgentError::NoGroups);
         let path = options.group.clone().map_or_else(root, Ok)?;
         let opened = File::open(&path).map_err(at(&path))?;
+        if !path.join("cgroup.procs").exists() {
+            return Err(AgentError::NotAGroup(path));
+        }
         let group = opened.metadata().map_err(at(&path))?.ino();
         let lock = lock::Lock::of_group(group)?;
         let pin = Pin::of_group(group);
@@ -154,6 +162,7 @@ impl Agent {
             host,
             is_undone: false,
             is_one_missing: false,
+            has_no_metrics: false,
             earlier: BTreeMap::new(),
             reloads: 0,
             began: Instant::now(),
@@ -350,7 +359,7 @@ impl Agent {
         Ok(status)
     }
 
-    fn write_metrics(&self) {
+    fn write_metrics(&mut self) {
         let Some(file) = &self.options.metrics else {
             return;
         };
@@ -358,8 +367,13 @@ impl Agent {
         beside.push(".new");
         let text = self.status().metrics();
         let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
-        if let Err(error) = written {
-            tracing::warn!("{}: {error}", file.display());
+        match written {
+            Ok(()) => self.has_no_metrics = false,
+            Err(error) if !self.has_no_metrics => {
+                tracing::warn!("{}: {error}", file.display());
+                self.has_no_metrics = true;
+            }
+            Err(_) => {}
         }
     }
 }
