@@ -160,11 +160,8 @@ SEC("sockops") int give(struct bpf_sock_ops *ctx)
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		if (settings.first_segments && !is_within_host(ctx)) {
-			offer(ctx, settings.first_segments * ctx->mss_cache);
-			bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags |
-							       BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
-		}
+		if (settings.first_segments)
+			hold(ctx, settings.first_segments);
 		if (settings.action.is_advised) {
 			follow(ctx, may);
 			bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags |
@@ -183,7 +180,10 @@ SEC("sockops") int give(struct bpf_sock_ops *ctx)
 		follow(ctx, may);
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
-		offer_latest(ctx);
+		if (is_attended(bpf_ktime_get_ns()))
+			offer_latest(ctx);
+		else
+			offer(ctx, MOST);
 		break;
 	}
 	return 1;

@@ -42,18 +42,31 @@ static __always_inline bool is_within_host(struct bpf_sock_ops *ctx)
 	       ctx->local_ip6[2] == ctx->remote_ip6[2] && ctx->local_ip6[3] == ctx->remote_ip6[3];
 }
 
+/* Whether the process is there that computes the windows. */
+static __always_inline bool is_attended(u64 now)
+{
+	u32 zero = 0;
+	u64 *until = bpf_map_lookup_elem(&held_until, &zero);
+
+	return until && now < *until;
+}
+
+/* A connection that is held has begun: the program is called for each packet that leaves from now on. */
+static __always_inline void hold(struct bpf_sock_ops *ctx, u32 first_segments)
+{
+	if (is_within_host(ctx))
+		return;
+	offer(ctx, first_segments * ctx->mss_cache);
+	bpf_sock_ops_cb_flags_set(ctx,
+				  ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+}
+
 /* A packet is about to be sent: the window that it offers is the latest. The kernel's own tuning may have raised it. */
 static __always_inline void offer_latest(struct bpf_sock_ops *ctx)
 {
 	u64 cookie = bpf_get_socket_cookie(ctx);
-	u32 *window, zero = 0;
-	u64 *until = bpf_map_lookup_elem(&held_until, &zero);
+	u32 *window = bpf_map_lookup_elem(&windows, &cookie);
 
-	if (!until || bpf_ktime_get_ns() > *until) {
-		offer(ctx, MOST);
-		return;
-	}
-	window = bpf_map_lookup_elem(&windows, &cookie);
 	if (window)
 		offer(ctx, *window);
 }

@@ -53,15 +53,6 @@ struct {
 /* The law looks no more often. */
 enum { SAMPLES_NS = 10000000 };
 
-/* Whether the process is there that computes windows, and that the policy belongs to. */
-static __always_inline bool is_attended(u64 now)
-{
-	u32 zero = 0;
-	u64 *until = bpf_map_lookup_elem(&held_until, &zero);
-
-	return until && now < *until;
-}
-
 static __always_inline void tell_arrivals(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
 					  struct known *known, u64 now)
 {
@@ -79,16 +70,6 @@ static __always_inline void tell_arrivals(struct bpf_sock_ops *ctx, struct tcp_s
 	told->rtt_us = tp->rcv_rtt_est.rtt_us;
 	told->mss = tp->mss_cache;
 	bpf_ringbuf_submit(told, 0);
-}
-
-/* A connection that is held has begun: the program is called for each packet that leaves from now on. */
-static __always_inline void hold(struct bpf_sock_ops *ctx)
-{
-	if (is_within_host(ctx))
-		return;
-	offer(ctx, policy.first_segments * ctx->mss_cache);
-	bpf_sock_ops_cb_flags_set(ctx,
-				  ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 }
 
 /* A packet is about to leave. */
@@ -192,7 +173,7 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 		if (known)
 			begin(ctx, tp, known, has_lost_control(ctx, &known->given));
 		if (known && known->given.is_held)
-			hold(ctx);
+			hold(ctx, policy.first_segments);
 		if (known)
 			follow(ctx, &known->given);
 		break;
@@ -208,7 +189,7 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 			known->owner.is_incoming = 1;
 			begin(ctx, tp, known, false);
 			if (known->given.is_held)
-				hold(ctx);
+				hold(ctx, policy.first_segments);
 			follow(ctx, &known->given);
 		}
 		break;
