@@ -179,8 +179,14 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 		break;
 	case BPF_SOCK_OPS_RTT_CB:
 		known = find(tp);
-		if (known)
+		if (known) {
+			bool was_held = known->given.is_held;
+
 			begin(ctx, tp, known, false);
+			/* A pass would no longer see that it is new. */
+			if (known->given.is_held && !was_held)
+				hold(ctx, policy.first_segments);
+		}
 		break;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		note_namespace((struct sock *)tp);
