@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use fairwind_kernel::LockedFile;
 use thiserror::Error;
 
 /// Name of the database in the state directory.
@@ -136,9 +137,8 @@ pub fn database(directory: &Path) -> PathBuf {
     directory.join(DATABASE)
 }
 
-/// Locks the state directory for one service; the lock is released when the file is closed, however the
-/// process ends.
-pub fn hold(directory: &Path) -> Result<File, StateError> {
+/// Locks the state directory for one service.
+pub fn hold(directory: &Path) -> Result<LockedFile, StateError> {
     let path = directory.join(LOCK);
     let unusable = |error| StateError::Unusable {
         path: path.clone(),
@@ -151,8 +151,8 @@ pub fn hold(directory: &Path) -> Result<File, StateError> {
         .mode(0o600)
         .open(&path);
     let file = options.map_err(unusable)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
+    match LockedFile::try_lock(file) {
+        Ok(file) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StateError::Taken(directory.to_owned())),
         Err(TryLockError::Error(error)) => Err(unusable(error)),
     }

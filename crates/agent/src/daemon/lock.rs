@@ -1,11 +1,11 @@
 //! One agent for a control group.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use rustix::fs::{FlockOperation, flock};
+use fairwind_kernel::LockedFile;
 
 /// Where the locks are.
 const FOLDER: &str = "/run/fairwind";
@@ -26,9 +26,9 @@ pub enum LockError {
     },
 }
 
-/// Held while an agent takes care of a control group. The kernel takes it back from a process that is killed.
+/// Held while an agent takes care of a control group.
 #[derive(Debug)]
-pub(super) struct Lock(#[expect(dead_code, reason = "it is held by being open")] File);
+pub(super) struct Lock(#[expect(dead_code, reason = "who has it holds it")] LockedFile);
 
 impl Lock {
     /// That of the control group with this inode.
@@ -43,10 +43,10 @@ impl Lock {
         let options = options.write(true).create(true).truncate(false);
         // Who cannot open it cannot lock it either.
         let file = options.mode(0o600).open(&path).map_err(failed)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Lock(file)),
-            Err(error) if error == rustix::io::Errno::WOULDBLOCK => Err(LockError::Taken(path)),
-            Err(error) => Err(failed(error.into())),
+        match LockedFile::try_lock(file) {
+            Ok(file) => Ok(Lock(file)),
+            Err(TryLockError::WouldBlock) => Err(LockError::Taken(path)),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
         }
     }
 }

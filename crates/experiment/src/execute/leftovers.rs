@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use fairwind_kernel::LockedFile;
 use tempfile::TempDir;
 
 /// Length of the random end of a working folder's name.
@@ -24,7 +25,7 @@ const ATTEMPTS: usize = 100;
 pub(crate) struct Working {
     folder: TempDir,
     /// None on a file system without locks, where leftovers stay.
-    _lock: Option<File>,
+    _lock: Option<LockedFile>,
 }
 
 impl Working {
@@ -112,10 +113,9 @@ fn is_taken(error: &io::Error) -> bool {
     )
 }
 
-/// Locks a folder for as long as the file is open. Fails if another process holds the lock.
-fn lock(folder: &Path) -> io::Result<File> {
-    let file = File::open(folder)?;
-    file.try_lock()?;
+/// Locks a folder. Fails if another process holds the lock.
+fn lock(folder: &Path) -> io::Result<LockedFile> {
+    let file = LockedFile::try_lock(File::open(folder)?)?;
     // The previous holder may have removed the folder.
     if fs::metadata(folder)?.ino() != file.metadata()?.ino() {
         return Err(io::ErrorKind::NotFound.into());

@@ -2,15 +2,16 @@
 //! verified and are on disk.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use fairwind_kernel::LockedFile;
 use jiff::Timestamp;
-use rustix::fs::{FlockOperation, Mode, XattrFlags};
+use rustix::fs::{Mode, XattrFlags};
 
 use super::ClientError;
 use super::clash::Settled;
@@ -48,7 +49,7 @@ pub(super) struct Partial {
     /// Its path while it is partial.
     pub(super) path: PathBuf,
     /// The open file.
-    pub(super) file: File,
+    pub(super) file: LockedFile,
 }
 
 impl Partial {
@@ -80,27 +81,24 @@ impl Partial {
             .custom_flags(libc::O_NOFOLLOW)
             .open(&path)
             .map_err(ClientError::local(&path))?;
+        let busy = || io::Error::other("another transfer is writing this file");
+        let locked = LockedFile::try_lock(file).map_err(|error| match error {
+            TryLockError::WouldBlock => busy(),
+            TryLockError::Error(error) => error,
+        });
+        let file = locked.map_err(ClientError::local(&path))?;
         let partial = Self {
             target: target.to_owned(),
             path,
             file,
         };
-        partial.lock()?;
-        Ok(partial)
-    }
-
-    fn lock(&self) -> Result<(), ClientError> {
-        let busy = || self.failed(io::Error::other("another transfer is writing this file"));
-        match rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(busy()),
-            locked => locked.map_err(|error| self.failed(error.into()))?,
-        }
         // The transfer that held the lock before may have finished: then the name no longer leads to this
         // file.
-        if !self.is_named().map_err(|error| self.failed(error))? {
-            return Err(busy());
+        match partial.is_named() {
+            Ok(true) => Ok(partial),
+            Ok(false) => Err(partial.failed(busy())),
+            Err(error) => Err(partial.failed(error)),
         }
-        Ok(())
     }
 
     /// Whether the partial name still leads to the open file.

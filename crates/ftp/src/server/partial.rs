@@ -2,14 +2,15 @@
 //! name leads to the file that the session has open, whatever other clients ask for meanwhile.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
+use fairwind_kernel::LockedFile;
 use jiff::Timestamp;
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::directory::{Directory, Facts, facts};
@@ -89,7 +90,7 @@ pub(super) struct Partial {
     pub(super) directory: OwnedFd,
     name: OsString,
     /// Its bytes.
-    pub(super) file: File,
+    pub(super) file: LockedFile,
 }
 
 impl Partial {
@@ -174,7 +175,7 @@ impl Partial {
 }
 
 /// Opens an unfinished upload and locks it.
-fn lock(directory: &OwnedFd, partial: &OsStr, flags: OFlags) -> Result<File, UploadError> {
+fn lock(directory: &OwnedFd, partial: &OsStr, flags: OFlags) -> Result<LockedFile, UploadError> {
     /// Attempts: another session may complete or remove the file between opening and locking it here.
     const ATTEMPTS: usize = 16;
     let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -184,10 +185,11 @@ fn lock(directory: &OwnedFd, partial: &OsStr, flags: OFlags) -> Result<File, Upl
         if !facts(&file)?.is_regular() {
             return Err(Errno::PERM.into());
         }
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => return Err(UploadError::Busy),
-            locked => locked?,
-        }
+        let file = match LockedFile::try_lock(file) {
+            Err(TryLockError::WouldBlock) => return Err(UploadError::Busy),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+            Ok(file) => file,
+        };
         // The previous holder of the lock may have completed or removed the file.
         if leads_to(directory, partial, &file)? {
             return Ok(file);

@@ -123,7 +123,7 @@ impl Upload {
             }
             _ => first,
         };
-        let mut file = &self.partial().file;
+        let mut file = self.file();
         // ext4 writes a file to disk on close if it was ever truncated to nothing, even from nothing: the
         // last reply would wait for that.
         if facts(file)?.size() != kept {
@@ -367,6 +367,19 @@ mod tests {
         first.abandon();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
         assert!(begin(&dir, Start::Afresh).is_ok());
+    }
+
+    /// A child that another thread forks has copies of all descriptors until it executes its program.
+    #[test]
+    fn a_file_is_free_at_once_though_a_forked_child_has_the_descriptor() {
+        let dir = tempfile::tempdir().unwrap();
+        for end in [Upload::abandon, Upload::discard] {
+            let upload = begin(&dir, Start::Afresh).unwrap();
+            upload.file().write_all(b"abc").unwrap();
+            let _copy = upload.file().try_clone().unwrap();
+            end(upload);
+            begin(&dir, Start::Afresh).unwrap();
+        }
     }
 
     #[test]
