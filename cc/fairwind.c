@@ -141,6 +141,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define HOST_NOISE_US 20U
 /* Hosts are late by so much, us: packets that come back in less say little of the link. */
 #define HOST_LATE_US 100U
+/* Receivers hold selective acknowledgements back for so long at most, us: Linux's default. */
+#define SACK_HELD_MAX_US 1000U
 /* What the first packet must save at least, us, beyond the noise of hosts. */
 #define FIRST_SAVES_US 60U
 /* Time between trains behind fair queueing, us, and how many packets the link sends meanwhile at least. */
@@ -620,6 +622,8 @@ static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 	struct fairwind *ca = inet_csk_ca(sk);
 	/* What the link carries has not been reached. */
 	bool is_early = ca->mode == RAMP && !ca->is_starting && ca->window < ca->free / 2;
+	/* The start has just ended, by what the first window had shown. */
+	bool is_new = ca->mode == CRUISE && !ca->is_proven && ca->clean < 2 * LOOKS;
 	bool is_surprise = false;
 	u32 was, carried;
 
@@ -649,7 +653,10 @@ static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 	ca->own = ca->is_starting ? ca->free : max(ca->free, ca->own - (ca->own >> 5));
 	ca->is_starting = false;
 	look_anew(sk);
-	if (is_surprise) {
+	if (is_surprise && is_new) {
+		/* The first window had shown too much. So much less empties the queue. */
+		set_window(sk, ca->free - ca->free / 7);
+	} else if (is_surprise) {
 		doubt_free(sk, ca->free);
 		set_window(sk, ca->free / 2);
 	} else {
@@ -1833,6 +1840,21 @@ static inline bool has_nothing_left(const struct tcp_sock *tp)
 	return !tp->packets_out && tp->write_seq == tp->snd_nxt;
 }
 
+/*
+ * The longest that a receiver holds selective acknowledgements back, so that one tells of several packets: as much of
+ * a delay may be of no queue. Linux does so for a twentieth of the round trip (tcp_ack_snd_check). Where losses are
+ * congestion, it may be what a small buffer holds, and counts.
+ */
+static inline u32 held_us(struct sock *sk, u32 rtt_us)
+{
+	const struct fairwind *ca = inet_csk_ca(sk);
+
+	if (!tcp_sk(sk)->sacked_out || ca->base_us == NONE || rtt_us <= ca->base_us ||
+	    (ca->loss_queue_us && ca->is_congested))
+		return 0;
+	return min(min(ca->base_us / 20, SACK_HELD_MAX_US), rtt_us - ca->base_us);
+}
+
 static void follow_law(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 now_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
@@ -1852,7 +1874,7 @@ static void follow_law(struct sock *sk, const struct rate_sample *rs, u32 rtt_us
 	else if (ca->mode == TRAIN)
 		watch_train(sk, rs, rtt_us, now_us);
 	else if (rtt_us)
-		look(sk, rs, rtt_us, now_us);
+		look(sk, rs, rtt_us - held_us(sk, rtt_us), now_us);
 	/* Looks may be rare. */
 	if (ca->mode == YIELD && !before(now_us, ca->due_us) && ca->is_leader)
 		begin_train(sk);

@@ -438,6 +438,45 @@ fn a_queue_that_its_growth_does_not_explain_is_answered_with_half() {
 }
 
 #[test]
+fn more_than_the_link_carries_at_the_end_of_the_start_is_its_own() {
+    // 187 packets, of which the link carries only 24/25 of those of a round trip ago.
+    let mut path = Path::new();
+    path.first_window(1000);
+    path.rounds_until(20, BASE, |path| path.window() > 180);
+    let before = path.window();
+    while path.window() >= before {
+        path.part(BASE / 32, BASE + 1600);
+    }
+    let free = f64::from(before) * 20.0 / 21.6;
+    near(path.window(), (free * 6.0 / 7.0) as u32, 2);
+    // The queue has gone, so that nobody else fed it.
+    path.rounds(5, BASE);
+    near(path.window(), (free * 15.0 / 16.0) as u32, 5);
+    // Later it would be somebody else's.
+    let mut path = Path::new();
+    path.first_window(1000);
+    path.rounds_until(20, BASE, |path| path.window() > 180);
+    path.rounds(3, BASE);
+    let before = path.window();
+    path.rounds_until(3, BASE + 1600, |path| path.window() < before);
+    let free = f64::from(before) * 20.0 / 21.6;
+    near(path.window(), (free * 7.0 / 16.0) as u32, 3);
+}
+
+#[test]
+fn selective_acknowledgements_that_a_receiver_held_back_show_no_queue() {
+    let mut path = Path::cruising();
+    let before = path.window();
+    path.sk.sacked_out = 3;
+    path.rounds(6, BASE + 990);
+    assert!(path.window() >= before, "{before} to {}", path.window());
+    // A twentieth of the round trip at most.
+    let before = path.window();
+    path.rounds(2, BASE + 4000);
+    assert!(path.window() < before, "{before} to {}", path.window());
+}
+
+#[test]
 fn a_small_queue_counts_when_a_second_look_shows_it() {
     // 0.5 ms are tolerated: 0.1 ms, and a packet's time on the link and at this sender's rate.
     let mut path = Path::cruising();
