@@ -121,6 +121,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define TRAIN_SHARE 400U
 /* Noise of the delay that is tolerated is at most this, us. */
 #define NOISE_MAX_US 4000U
+/* Losses are counted in parts, so that halved counts still tell of one. */
+#define LOSS_PARTS 8U
 /* Counts of packets are halved here. */
 #define QUEUED_MAX 4000U
 #define EMPTY_MAX 20000U
@@ -241,7 +243,7 @@ struct fairwind {
 			u8 is_sending : 1; /* they have not been sent yet */
 		};
 	};
-	u16 acked_queued, lost_queued; /* packets while there was a queue */
+	u16 acked_queued, lost_queued; /* packets while there was a queue; lost: 1/LOSS_PARTS */
 	u16 acked_empty, lost_empty; /* while there was none */
 	u16 epoch_acked, epoch_lost;
 	u16 forward; /* one way, 16 us above the least so far: of this look */
@@ -1364,10 +1366,10 @@ static void count_losses(struct fairwind *ca, bool is_queued, u32 acked, u32 los
 {
 	if (is_queued) {
 		ca->acked_queued += acked;
-		ca->lost_queued += lost;
+		ca->lost_queued += lost * LOSS_PARTS;
 	} else {
 		ca->acked_empty += acked;
-		ca->lost_empty += lost;
+		ca->lost_empty += lost * LOSS_PARTS;
 	}
 	if (ca->acked_queued > QUEUED_MAX || ca->lost_queued > QUEUED_MAX) {
 		ca->acked_queued /= 2;
@@ -1383,10 +1385,10 @@ static void count_losses(struct fairwind *ca, bool is_queued, u32 acked, u32 los
 static inline bool losses_come_with_queues(const struct fairwind *ca)
 {
 	/* On a path that loses packets without a queue too, one with a queue may be chance. */
-	u64 signs = ca->lost_queued - (ca->lost_queued && ca->lost_empty);
+	u64 signs = ca->lost_queued - min(ca->lost_queued, min((u32)ca->lost_empty, LOSS_PARTS));
 
 	return signs * (ca->acked_empty + 50U) >
-	       3ULL * (ca->lost_empty + 1U) * (ca->acked_queued + 1U);
+	       3ULL * (ca->lost_empty + LOSS_PARTS) * (ca->acked_queued + 1U);
 }
 
 /*

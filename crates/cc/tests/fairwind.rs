@@ -697,6 +697,19 @@ fn losses_at_once_count_as_one() {
 }
 
 #[test]
+fn a_loss_without_a_queue_is_remembered_when_counts_are_halved() {
+    let mut path = Path::taken_over(1000, BASE, BASE);
+    path.late_ack(50, 1, BASE);
+    // The first are behind a queue; the latest largest one is forgotten by a quarter with each ACK.
+    for number in 0..38 {
+        path.late_ack(1000, 0, BASE + 10_000 * u32::from(number < 3));
+    }
+    // Half of a loss and more in 11,000 packets without a queue, one in 3,000 with one.
+    path.late_ack(2, 1, BASE + 10_000);
+    assert_eq!(path.window(), 1000);
+}
+
+#[test]
 fn losses_that_come_with_a_queue_are_answered() {
     // The queue is no more than the cut of a queue would answer with 1/32 less.
     let mut path = Path::cruising();
