@@ -19,6 +19,7 @@ mod sysctl;
 mod tcp_info;
 
 pub mod netlink;
+pub mod seccomp;
 pub mod sock_diag;
 pub mod sockopt;
 
