@@ -3,9 +3,11 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+use std::thread;
+use std::time::Duration;
 
 use libc::{POLLHUP, POLLIN, c_int, c_uint, pollfd, seccomp_notif};
-use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, getpid, pidfd_open, waitpid};
 
 use super::raw;
 use crate::checked;
@@ -13,6 +15,9 @@ use crate::checked;
 /// The descriptors of the process.
 const LISTENER: c_int = 0;
 const RECEIVER: c_int = 1;
+
+/// How often its end is waited for, a millisecond each.
+const ATTEMPTS: u32 = 20;
 
 /// The process, which ends by itself.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +43,17 @@ impl Keeper {
             process => Ok(Keeper {
                 process: checked(process)?,
             }),
+        }
+    }
+
+    /// Waits a moment for its end, once nobody is left whose calls it would let pass.
+    pub fn bury(self) {
+        let pid = Pid::from_raw(self.process);
+        for _ in 0..ATTEMPTS {
+            match waitpid(pid, WaitOptions::NOHANG) {
+                Ok(None) => thread::sleep(Duration::from_millis(1)),
+                _ => return,
+            }
         }
     }
 
