@@ -8,6 +8,7 @@ use fairwind_trace::kernel::TraceError;
 
 use crate::attach::AttachError;
 use crate::control_group::GroupError;
+use crate::direct::DirectError;
 
 /// Why a command has not run.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,9 @@ pub enum RunError {
     /// The connections cannot be watched.
     #[error("{0}")]
     Trace(#[from] TraceError),
+    /// Nothing can be done without rights.
+    #[error("{0}")]
+    Direct(#[from] DirectError),
     /// The command cannot be started.
     #[error("{}: {source}", command.display())]
     Command {

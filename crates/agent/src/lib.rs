@@ -4,6 +4,8 @@
 //! control, a limit and a mark before its SYN or, if it listens, before it answers one; nothing is changed outside of the
 //! group. What the connections do is seen by the tracer (`fairwind-trace`); by that, downloads are [held](hold::Hold) down.
 //!
+//! Without rights, [`direct`] sets what needs none on the command's own sockets.
+//!
 //! A [`daemon`] does so for a whole host, by a [`policy`] of rules, which eBPF programs apply to the connections of the
 //! [`host`]; and for commands of users without rights.
 //!
@@ -17,6 +19,7 @@ pub mod attach;
 pub mod attended;
 pub mod control_group;
 pub mod daemon;
+pub mod direct;
 pub mod error;
 pub mod hold;
 pub mod host;

@@ -2,17 +2,22 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use fairwind_kernel::{BlockedSignals, SignalFd, SignalSet, exit_code};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::Pid;
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 
 use crate::attended::{Attended, Ended, Wanted};
 use crate::control_group::{ControlGroup, Door};
+use crate::direct::Direct;
 use crate::error::RunError;
+
+/// Between looks for what has happened to the command.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// How a command ended, and what its connections did.
 #[derive(Clone, Debug)]
@@ -37,7 +42,9 @@ pub fn run(command: &[OsString], wanted: &Wanted) -> Result<Outcome, RunError> {
     let group = ControlGroup::make()?;
     let door = group.door().map_err(RunError::Wait)?;
     let mut attended = Attended::start(group, wanted)?;
-    let exit_code = execute(command, Some(door), || attended.step())?;
+    let held_back = HeldBack::new()?;
+    let child = start(command, Some(door), held_back.mask())?;
+    let exit_code = held_back.wait_for(&child, || attended.step())?;
     Ok(Outcome {
         exit_code,
         ended: attended.finish()?,
@@ -54,27 +61,81 @@ pub fn run(command: &[OsString], wanted: &Wanted) -> Result<Outcome, RunError> {
 ///
 /// As of [`run`].
 pub fn run_attended_by_other(command: &[OsString]) -> Result<u8, RunError> {
-    execute(command, None, || {
-        std::thread::sleep(Duration::from_millis(20));
-        Ok(())
+    let held_back = HeldBack::new()?;
+    let child = start(command, None, held_back.mask())?;
+    held_back.wait_for(&child, pause)
+}
+
+/// The same without any right, and so without what needs one.
+///
+/// # Errors
+///
+/// If nothing of what is wanted can be done without, or the command cannot be started.
+///
+/// # Panics
+///
+/// As of [`run`].
+pub fn run_direct(command: &[OsString], wanted: &Wanted) -> Result<Outcome, RunError> {
+    let held_back = HeldBack::new()?;
+    let mask = held_back.mask();
+    let (direct, child) = Direct::start(wanted, || start(command, None, mask))?;
+    let exit_code = held_back.wait_for(&child, pause)?;
+    Ok(Outcome {
+        exit_code,
+        ended: direct.finish(),
     })
 }
 
-/// Starts the command, in the control group behind the door, and calls again and again while it runs.
-fn execute(
-    command: &[OsString],
-    door: Option<Door>,
-    mut meanwhile: impl FnMut() -> Result<(), RunError>,
-) -> Result<u8, RunError> {
-    let held_back = BlockedSignals::new().map_err(RunError::Wait)?;
-    let signals = SignalFd::new(SignalSet::forwarded()).map_err(RunError::Wait)?;
-    let mut child = start(command, door, held_back.before())?;
-    loop {
-        if let Some(status) = child.try_wait().map_err(RunError::Wait)? {
-            return Ok(exit_code(status));
+fn pause() -> Result<(), RunError> {
+    std::thread::sleep(PAUSE);
+    Ok(())
+}
+
+/// Signals for the command, held back until they are passed on to it.
+struct HeldBack {
+    blocked: BlockedSignals,
+    signals: SignalFd,
+}
+
+impl HeldBack {
+    /// Before any thread is started.
+    fn new() -> Result<HeldBack, RunError> {
+        Ok(HeldBack {
+            blocked: BlockedSignals::new().map_err(RunError::Wait)?,
+            signals: SignalFd::new(SignalSet::forwarded()).map_err(RunError::Wait)?,
+        })
+    }
+
+    /// What the command has blocked.
+    fn mask(&self) -> SignalSet {
+        self.blocked.before()
+    }
+
+    /// Passes them on until the command ends, and calls again and again meanwhile. Returns its exit code.
+    fn wait_for(
+        &self,
+        child: &Child,
+        mut meanwhile: impl FnMut() -> Result<(), RunError>,
+    ) -> Result<u8, RunError> {
+        let child = Pid::from_child(child);
+        loop {
+            // Others are the command's whose parents have ended before them.
+            while let Some((ended, status)) = ended_child().map_err(RunError::Wait)? {
+                if ended == child {
+                    return Ok(exit_code(ExitStatus::from_raw(status.as_raw())));
+                }
+            }
+            forward(&self.signals, child).map_err(RunError::Wait)?;
+            meanwhile()?;
         }
-        forward(&signals, &child).map_err(RunError::Wait)?;
-        meanwhile()?;
+    }
+}
+
+/// Any child that has ended.
+fn ended_child() -> io::Result<Option<(Pid, WaitStatus)>> {
+    match wait(WaitOptions::NOHANG) {
+        Err(Errno::INTR) => Ok(None),
+        result => Ok(result?),
     }
 }
 
@@ -95,8 +156,7 @@ fn start(command: &[OsString], door: Option<Door>, mask: SignalSet) -> Result<Ch
 }
 
 /// Passes on the signals that have come.
-fn forward(signals: &SignalFd, child: &Child) -> io::Result<()> {
-    let child = Pid::from_child(child);
+fn forward(signals: &SignalFd, child: Pid) -> io::Result<()> {
     loop {
         let mut fds = [PollFd::new(signals, PollFlags::IN)];
         if poll(&mut fds, Some(&Timespec::default()))? == 0 {

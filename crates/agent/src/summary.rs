@@ -152,6 +152,8 @@ impl Watch {
     pub fn summary(self, given: Option<&str>, counts: Counts, seconds: f64) -> Summary {
         let connections = self.connections.into_values().map(Watched::connection);
         Summary {
+            means: Means::Rights,
+            left_out: Vec::new(),
             yielded_seconds: self.yielded_ns.map(|ns| ns as f64 / 1e9),
             congestion_control: given.map(str::to_owned),
             seconds,
@@ -207,9 +209,28 @@ fn mode(state: &Option<ControlState>) -> Option<&StateField> {
     fields.find(|field| field.column == MODE)
 }
 
+/// By what means the connections were taken care of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Means {
+    /// By eBPF, with rights of `fairwind run` itself.
+    #[default]
+    Rights,
+    /// By an agent, which has the rights.
+    Agent,
+    /// By the options of the command's sockets, without rights.
+    Sockets,
+}
+
 /// What the connections of a command did.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
+    /// By what means they were taken care of.
+    #[serde(default)]
+    pub means: Means,
+    /// What they were not given although it was wanted, and why.
+    #[serde(default)]
+    pub left_out: Vec<String>,
     /// The control that they were given, by the kernel's name; `None` if they kept theirs.
     pub congestion_control: Option<String>,
     /// How long the command ran.
@@ -311,6 +332,17 @@ impl fmt::Display for Summary {
                 "\n{calls} of the program to choose another congestion control had no effect"
             )?;
         }
+        match self.means {
+            Means::Rights => {}
+            Means::Agent => write!(out, "\ntaken care of by the agent")?,
+            Means::Sockets => write!(
+                out,
+                "\ntaken care of without rights, by the options of sockets"
+            )?,
+        }
+        if !self.left_out.is_empty() {
+            write!(out, "\nleft out: {}", self.left_out.join("; "))?;
+        }
         Ok(())
     }
 }
@@ -339,6 +371,8 @@ mod tests {
     #[test]
     fn a_paragraph_says_what_the_connections_did() {
         let summary = Summary {
+            means: Means::Rights,
+            left_out: Vec::new(),
             congestion_control: Some("fw_fairwind".to_owned()),
             seconds: 10.0,
             yielded_seconds: Some(2.5),
@@ -355,6 +389,8 @@ mod tests {
     #[test]
     fn what_was_left_out_is_said() {
         let summary = Summary {
+            means: Means::Sockets,
+            left_out: vec!["advice".to_owned(), "io_uring".to_owned()],
             congestion_control: Some("bbr".to_owned()),
             seconds: 1.0,
             yielded_seconds: None,
@@ -369,7 +405,8 @@ mod tests {
         assert_eq!(
             summary.to_string(),
             "0 connections\n1 connection keeps the congestion control that the program has chosen, and not bbr (--force)\n\
-             the kernel has refused the congestion control of 2 connections"
+             the kernel has refused the congestion control of 2 connections\n\
+             taken care of without rights, by the options of sockets\nleft out: advice; io_uring"
         );
     }
 

@@ -916,6 +916,7 @@ fn who_has_no_rights_runs_programs_by_the_agent() {
     let said = text(&ran.stderr);
     assert_eq!(text(&ran.stdout), "reno reno\n", "{said}");
     assert!(said.starts_with("fairwind: 2 connections: "), "{said}");
+    assert!(said.contains("\ntaken care of by the agent"), "{said}");
     assert_eq!(refused.status.code(), Some(2));
     let said = text(&refused.stderr);
     assert!(said.contains("nocc is for root alone"), "{said}");

@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fairwind_testing::copy_program;
@@ -26,9 +26,14 @@ impl Everybody {
         Everybody { folder }
     }
 
+    /// Where the copy is.
+    pub(crate) fn program(&self) -> PathBuf {
+        self.folder.path().join("fairwind")
+    }
+
     /// The command run as another user without privileges, in a folder which that user may read.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(self.folder.path().join("fairwind"));
+        let mut command = Command::new(self.program());
         command.current_dir("/").uid(OTHER).gid(OTHER);
         command
     }

@@ -16,6 +16,7 @@ mod pages;
 mod refusals;
 mod reproduce;
 mod run;
+mod run_direct;
 mod serve;
 mod serve_rights;
 mod trace;

@@ -12,11 +12,15 @@ mod clock;
 mod locked_file;
 mod namespace;
 mod network_namespaces;
+mod processes;
 mod release;
 mod signal;
 mod sysctl;
 mod tcp_info;
 
+pub mod netlink;
+pub mod seccomp;
+pub mod sock_diag;
 pub mod sockopt;
 
 pub use capability::{
@@ -26,6 +30,7 @@ pub use clock::{hz, monotonic_ns, process_cpu_ns, thread_cpu_ns, unix_ns};
 pub use locked_file::LockedFile;
 pub use namespace::{NamespaceType, enter_network, unshare};
 pub use network_namespaces::NetworkNamespaces;
+pub use processes::{descendants, open_sockets, processes};
 pub use release::{release, version};
 pub use signal::{BlockedSignals, Received, SignalFd, SignalSet, exit_code};
 pub use sysctl::{mounted, set_sysctl, sysctl, sysctl_numbers};

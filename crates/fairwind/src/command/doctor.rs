@@ -216,6 +216,24 @@ mod tests {
     }
 
     #[test]
+    fn without_rights_programs_run_with_limits_if_their_sockets_are_in_reach() {
+        let facts = Facts {
+            lacking: vec!["CAP_SYS_ADMIN", "CAP_BPF"],
+            ..Facts::fit()
+        };
+        let text = Examination::of(&facts, GOAL, &[Purpose::Run]).text();
+        assert!(text.starts_with("run: can work, with limits\n"), "{text}");
+        assert!(text.contains("  ok    sockets "), "{text}");
+        let facts = Facts {
+            unreachable: Some("kernel.yama.ptrace_scope is 2".into()),
+            ..facts
+        };
+        let text = Examination::of(&facts, GOAL, &[Purpose::Run]).text();
+        assert!(text.starts_with("run: cannot work\n"), "{text}");
+        assert!(text.contains("ptrace_scope is 2"), "{text}");
+    }
+
+    #[test]
     fn what_is_missing_stands_above_its_command() {
         let facts = Facts {
             available: vec!["cubic".into()],

@@ -9,9 +9,13 @@ use fairwind_advice_client::{Client, ClientError, DEFAULT_URL};
 use fairwind_agent::advised::Advisor;
 use fairwind_agent::attended::{Ended, Wanted};
 use fairwind_agent::daemon::{RunBegun, RunRequest};
-use fairwind_agent::run::{Outcome, run, run_attended_by_other};
-use fairwind_agent::summary::{Connection, Summary};
+use fairwind_agent::direct::left_out;
+use fairwind_agent::error::RunError;
+use fairwind_agent::run::{Outcome, run, run_attended_by_other, run_direct};
+use fairwind_agent::summary::{Connection, Means, Summary};
+
 use fairwind_cc::kernel;
+use fairwind_kernel::Capabilities;
 use fairwind_scenario::units_text;
 use fairwind_trace::kernel::{TraceError, check_requirements};
 
@@ -31,7 +35,8 @@ const BACKGROUND: &str = "fairwind";
 /// command's.
 ///
 /// Needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN and the right to make a control group below one's own; or an agent
-/// (`fairwind agent`) whose socket lets one in.
+/// (`fairwind agent`) whose socket lets one in. Without either it does what needs no right, and says what it leaves out:
+/// downloads are held down, limit and mark are set, and the congestion control if everybody may have it.
 #[derive(Args)]
 #[command(
     group = ArgGroup::new("what").args(["background", "control", "advised", "limit"]).required(true).multiple(true),
@@ -113,7 +118,7 @@ impl Run {
             advisor: self.advisor()?,
         };
         let Outcome { exit_code, ended } = match check_requirements() {
-            Err(missing @ TraceError::NotPermitted { .. }) => self.ask(&wanted, &missing)?,
+            Err(missing) if !has_rights() => self.ask(&wanted, &missing)?,
             _ => run(&self.command, &wanted)?,
         };
         self.tell(&ended.summary)?;
@@ -144,7 +149,8 @@ impl Run {
         }))
     }
 
-    /// Lets the agent take care of the command's connections, as the rights to do so are missing.
+    /// Lets the agent take care of the command's connections, as the rights to do so are missing. Without an agent, what
+    /// needs no right is done here.
     fn ask(&self, wanted: &Wanted, missing: &TraceError) -> Result<Outcome, Failure> {
         if self.advised.as_ref().is_some_and(|url| url != DEFAULT_URL) {
             return Err(Failure::input(format!(
@@ -153,19 +159,34 @@ impl Run {
         }
         let client = agent::client(&self.agent)?;
         let begun = client.post("/v1/runs", &RunRequest::from(wanted));
-        let begun: RunBegun = begun.map_err(|error| match error {
-            ClientError::Unreachable { reason, .. } => Failure::work(format!(
-                "{missing}; or let an agent do it, but {}: {reason}",
-                self.agent.display()
-            )),
-            error => error.into(),
-        })?;
+        let begun: RunBegun = match begun {
+            Err(ClientError::Unreachable { reason, .. }) => {
+                let neither = format!(
+                    "{missing}; or let an agent do it, but {}: {reason}",
+                    self.agent.display()
+                );
+                return self.do_without(wanted, &neither);
+            }
+            begun => begun?,
+        };
         let exit_code = run_attended_by_other(&self.command);
         let ended = client.delete::<Ended>(&format!("/v1/runs/{}", begun.run));
-        Ok(Outcome {
-            exit_code: exit_code?,
-            ended: ended?,
-        })
+        let (exit_code, mut ended) = (exit_code?, ended?);
+        ended.summary.means = Means::Agent;
+        Ok(Outcome { exit_code, ended })
+    }
+
+    /// Does what needs neither rights nor an agent, of which there is `neither`.
+    fn do_without(&self, wanted: &Wanted, neither: &str) -> Result<Outcome, Failure> {
+        let refused = |error: RunError| match error {
+            RunError::Direct(error) => Failure::work(format!("{neither}; without either, {error}")),
+            error => error.into(),
+        };
+        let left_out = left_out(wanted).map_err(refused)?;
+        if !left_out.is_empty() && !self.quiet {
+            eprintln!("fairwind: {neither}\nleft out: {}", left_out.join("; "));
+        }
+        run_direct(&self.command, wanted).map_err(refused)
     }
 
     fn tell(&self, summary: &Summary) -> Result<(), Failure> {
@@ -183,6 +204,11 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// Whether this process may load eBPF, so far as it can tell.
+fn has_rights() -> bool {
+    Capabilities::of_this_process().map_or(true, |own| own.missing_for_bpf().is_empty())
 }
 
 fn rate(text: &str) -> Result<u32, String> {

@@ -20,7 +20,6 @@ use crate::host::process::{
 };
 use crate::host::{Host, Inherited};
 
-mod sock_diag;
 mod sockets;
 mod watch;
 

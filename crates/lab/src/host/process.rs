@@ -28,7 +28,6 @@ use serde::{Deserialize, Serialize};
 use crate::clock::timespec;
 use crate::error::{During, LabError};
 
-pub(crate) use procfs::{open_sockets, processes};
 pub(crate) use program::{Program, shell, with_placeholder};
 pub(crate) use report::ProgramEvent;
 

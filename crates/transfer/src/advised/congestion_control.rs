@@ -12,8 +12,10 @@ const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
 
 /// Why a congestion control could not be set, and the command that would fix that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub struct Refusal {
+    /// What is missing.
     pub reason: String,
+    /// The command.
     pub fix: String,
 }
 

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 pub use advisor::Advisor;
+pub use congestion_control::Refusal;
 pub(crate) use congestion_control::refusal;
 pub use follower::{FollowedTransfer, Follower};
 pub use record::{Event, Journal, Record, Setting};

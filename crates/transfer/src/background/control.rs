@@ -1,12 +1,13 @@
 //! The congestion control of what is sent in the background: `fairwind`, of `cc/`.
 
 use fairwind_cc::kernel::{self, Choice, LoadError, Provided};
+use fairwind_cc::native;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::net::{AddressFamily, SocketType, socket};
 use thiserror::Error;
 
-use crate::advised::refusal;
+use crate::advised::{Refusal, refusal};
 
 /// Its name in `cc/`.
 const CONTROL: &str = "fairwind";
@@ -47,6 +48,15 @@ impl Control {
         of(provided, || taken(&name), &name)
     }
 
+    /// One that is in the kernel already and that this process may take: of this name or, as `fairwind cc load` calls
+    /// them, of that of one of `cc/`.
+    ///
+    /// # Errors
+    /// If there is none, or everybody may not take it, with the commands that would change that.
+    pub fn present(name: &str) -> Result<Control, Refusal> {
+        present(name, taken)
+    }
+
     /// Its name in the kernel.
     pub fn name(&self) -> &str {
         &self.name
@@ -71,15 +81,49 @@ fn of(
     };
     let allow = refusal(name, Errno::PERM).fix;
     match taken() {
-        Ok(()) => Ok(Control {
-            name: name.to_owned(),
-            _provided: None,
-        }),
+        Ok(()) => Ok(of_others(name.to_owned())),
         Err(Errno::NOENT) => Err(ControlError::Forbidden {
             load,
             fix: format!("{} && {allow}", refusal(name, Errno::NOENT).fix),
         }),
         Err(_) => Err(ControlError::Forbidden { load, fix: allow }),
+    }
+}
+
+fn present(name: &str, taken: impl Fn(&str) -> Result<(), Errno>) -> Result<Control, Refusal> {
+    let own = kernel::own_name(name);
+    let loaded = kernel::kernel_name(own);
+    let names = match native::find(own) {
+        Some(_) if loaded != name => vec![name, &loaded],
+        _ => vec![name],
+    };
+    let mut refused = (name, Errno::NOENT);
+    for name in names {
+        match taken(name) {
+            Ok(()) => return Ok(of_others(name.to_owned())),
+            Err(error) => refused = (name, error),
+        }
+        // It is there.
+        if refused.1 != Errno::NOENT {
+            break;
+        }
+    }
+    let (name, error) = refused;
+    let refused = refusal(name, error);
+    Err(match error {
+        Errno::NOENT => Refusal {
+            fix: format!("{} && {}", refused.fix, refusal(name, Errno::PERM).fix),
+            ..refused
+        },
+        _ => refused,
+    })
+}
+
+/// One that somebody else has loaded.
+fn of_others(name: String) -> Control {
+    Control {
+        name,
+        _provided: None,
     }
 }
 
@@ -138,5 +182,29 @@ mod tests {
             "fw_fairwind",
         );
         assert!(matches!(old, Err(ControlError::Load(_))));
+    }
+
+    #[test]
+    fn a_present_one_is_found_by_either_name() {
+        let only = |there: &'static str| {
+            move |name: &str| match name {
+                _ if name == there => Ok(()),
+                "fw_nice" | "cubic" => Err(Errno::PERM),
+                _ => Err(Errno::NOENT),
+            }
+        };
+        let name = |wanted, there| Ok::<_, Refusal>(present(wanted, only(there))?.name);
+        assert_eq!(name("reno", "reno").unwrap(), "reno");
+        assert_eq!(name("fairwind", "fw_fairwind").unwrap(), "fw_fairwind");
+        assert_eq!(name("fw_fairwind", "fw_fairwind").unwrap(), "fw_fairwind");
+        let absent = name("fairwind", "reno").unwrap_err();
+        let load =
+            "fairwind cc load fairwind && sysctl -w net.ipv4.tcp_allowed_congestion_control='";
+        assert!(absent.fix.starts_with(load), "{absent:?}");
+        let forbidden = name("nice", "reno").unwrap_err();
+        assert!(forbidden.reason.contains("may not"), "{forbidden:?}");
+        assert!(forbidden.fix.starts_with("sysctl -w"), "{forbidden:?}");
+        let kernels = name("cubic", "reno").unwrap_err();
+        assert!(!kernels.fix.contains("fw_cubic"), "{kernels:?}");
     }
 }

@@ -126,6 +126,16 @@ pub(crate) fn ebpf_capabilities(facts: &Facts) -> Finding {
     capabilities(facts, &[NET_ADMIN, PERFMON, BPF])
 }
 
+/// Checks that sockets of a command can be taken from it, which needs no right.
+pub(crate) fn sockets(facts: &Facts) -> Finding {
+    Finding::fine("sockets", "in reach of `fairwind run` without rights").if_so(
+        facts.unreachable.is_none(),
+        State::Missing,
+        facts.unreachable.clone().unwrap_or_default(),
+        "sysctl -w kernel.yama.ptrace_scope=1",
+    )
+}
+
 /// Checks that namespaces and devices may be created.
 pub(crate) fn lab_capabilities(facts: &Facts) -> Finding {
     capabilities(facts, &[NET_ADMIN, SYS_ADMIN])

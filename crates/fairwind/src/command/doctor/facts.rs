@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use fairwind_agent::direct;
 use fairwind_kernel::{
     BPF, Capabilities, Capability, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, PERFMON, SYS_ADMIN,
     has_btf, mounted, release, sysctl, sysctl_numbers,
@@ -74,6 +75,8 @@ pub(crate) struct Facts {
     pub bpf_file_system: bool,
     /// Whether cgroups of version 2 are mounted.
     pub cgroup: bool,
+    /// Why the sockets of other processes of this user are out of reach.
+    pub unreachable: Option<String>,
     /// Congestion controls in the kernel.
     pub available: Vec<String>,
     /// Those that unprivileged programs may use.
@@ -123,6 +126,7 @@ impl Facts {
             bpf_file_system: mounted("bpf")
                 .is_some_and(|place| place == Path::new(BPF_FILE_SYSTEM)),
             cgroup: mounted("cgroup2").is_some(),
+            unreachable: direct::check().err().map(|error| error.to_string()),
             available: words("net.ipv4.tcp_available_congestion_control"),
             allowed: words("net.ipv4.tcp_allowed_congestion_control"),
             adapted: Sides {
@@ -232,6 +236,7 @@ impl Facts {
             trace_trial: Some(TraceTrial::Works),
             bpf_file_system: true,
             cgroup: true,
+            unreachable: None,
             available: ["reno", "cubic", "fw_nocc"].map(String::from).into(),
             allowed: ["reno"].map(String::from).into(),
             adapted: much,
@@ -258,6 +263,7 @@ impl Facts {
             trace_trial: None,
             bpf_file_system: false,
             cgroup: false,
+            unreachable: Some("Linux 5.6 or newer is required".into()),
             available: vec!["cubic".into()],
             allowed: vec!["cubic".into()],
             adapted: little,

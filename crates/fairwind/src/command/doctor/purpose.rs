@@ -7,7 +7,7 @@ use super::buffers;
 use super::check::{
     Finding, State, agent_memory, bpf_file_system, btf, cgroup, control_group, ebpf_capabilities,
     echo, files, kernel, lab_capabilities, lab_trial, loaded, nocc_allowed, nocc_loaded, port_21,
-    trace_trial, tun,
+    sockets, trace_trial, tun,
 };
 use super::facts::{Facts, SWITCHES};
 
@@ -57,7 +57,7 @@ impl Purpose {
             Self::Simulator => Vec::new(),
             Self::Lab => lab(facts),
             Self::Trace => trace(facts),
-            Self::Run => of(&[|f| kernel(f, (6, 4)), btf, ebpf_capabilities, control_group]),
+            Self::Run => run(facts),
             Self::Agent => of(&[
                 |f| kernel(f, (6, 4)),
                 btf,
@@ -99,6 +99,24 @@ fn lab(facts: &Facts) -> Vec<Finding> {
     if findings.iter().all(|finding| finding.state == State::Fine) {
         findings.push(lab_trial(facts));
     }
+    findings
+}
+
+/// Without rights, or what the kernel needs for them, it does what needs neither.
+fn run(facts: &Facts) -> Vec<Finding> {
+    let needs: [Check; 4] = [|f| kernel(f, (6, 4)), btf, ebpf_capabilities, control_group];
+    let mut findings: Vec<Finding> = needs.iter().map(|check| check(facts)).collect();
+    // Who has the rights, and not the rest, is refused.
+    if ebpf_capabilities(facts).state == State::Fine {
+        return findings;
+    }
+    let sockets = sockets(facts);
+    if sockets.state == State::Fine {
+        for finding in &mut findings {
+            finding.state = finding.state.min(State::Limited);
+        }
+    }
+    findings.push(sockets);
     findings
 }
 

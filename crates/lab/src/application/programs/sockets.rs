@@ -8,14 +8,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
 
+use fairwind_kernel::{open_sockets, processes};
 use rustix::io::Errno;
 use rustix::net::sockopt::{
     set_tcp_congestion, socket_acceptconn, socket_protocol, tcp_congestion,
 };
 use rustix::net::{getpeername, ipproto};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-
-use crate::host::process::{open_sockets, processes};
 
 /// Sets the congestion control of every TCP socket in the PID namespace of `first_process` that
 /// listens or is connected to one of these addresses. Returns the number of sockets that had

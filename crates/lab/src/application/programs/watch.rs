@@ -3,13 +3,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use fairwind_kernel::sock_diag::{Connection, Diag};
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::Meter;
 
-use super::sock_diag::{Connection, Diag};
 use super::{CommandFlow, sockets};
 use crate::application::counts::Counts;
 use crate::application::plan::{FlowPlan, Work};
@@ -122,7 +122,7 @@ impl Watch {
         // What is seen now happened earlier.
         let before = Time::from_nanos(time.as_nanos().saturating_sub(1));
         for at in 0..self.hosts.len() {
-            let connections = match self.hosts[at].diag.connections() {
+            let connections = match self.hosts[at].connections() {
                 Ok(connections) => connections,
                 Err(error) => {
                     self.fail(at, &error);
@@ -154,36 +154,35 @@ impl Watch {
                 Counts::default(),
             )
         });
-        let entry = (flow, connection.counts);
+        let counts = Counts::from(connection.info);
+        let entry = (flow, counts);
         self.hosts[at].known.insert(connection.cookie, entry);
         let Some(flow) = flow.map(|flow| &mut self.flows[flow]) else {
             return;
         };
-        let bytes = connection
-            .counts
-            .bytes_received
-            .saturating_sub(before.bytes_received);
+        let bytes = counts.bytes_received.saturating_sub(before.bytes_received);
         flow.watched.meter.add(time, bytes);
-        flow.watched.counts.add_since(connection.counts, before);
+        flow.watched.counts.add_since(counts, before);
         self.shared.add_received(flow.command.index, bytes);
     }
 
     /// The flow that a connection of the host at `local` belongs to.
     fn flow_of(&self, local: Ipv4Addr, connection: &Connection) -> Option<usize> {
-        let here = (local, connection.local_port);
-        let there = (connection.remote, connection.remote_port);
+        let IpAddr::V4(remote) = connection.remote.ip() else {
+            return None;
+        };
+        let here = (local, connection.local.port());
+        let there = (remote, connection.remote.port());
         let of_no_program =
             self.traffic_ports.contains(&here) || self.traffic_ports.contains(&there);
-        if of_no_program || connection.remote_port == 0 {
+        if of_no_program || there.1 == 0 {
             return None;
         }
         let fits = |&flow: &usize| {
             let plan = &self.flows[flow].command.plan;
             let ends = ends(plan);
             let port = if ends[1] == local { here.1 } else { there.1 };
-            ends.contains(&local)
-                && ends.contains(&connection.remote)
-                && (plan.port == 0 || plan.port == port)
+            ends.contains(&local) && ends.contains(&remote) && (plan.port == 0 || plan.port == port)
         };
         let candidates: Vec<usize> = (0..self.flows.len()).filter(fits).collect();
         if let [flow] = candidates[..] {
@@ -238,6 +237,13 @@ impl WatchedHost {
             diag: host.within(open)?,
             known: HashMap::new(),
         })
+    }
+
+    /// The connections closed since the last call, and those that exist.
+    fn connections(&mut self) -> io::Result<Vec<Connection>> {
+        let mut connections = self.diag.closed()?;
+        connections.extend(self.diag.existing(0)?);
+        Ok(connections)
     }
 }
 

@@ -1,34 +1,10 @@
-//! What /proc says about processes, their sockets and their mounts.
+//! What /proc says about sockets that wait for others, and about mounts.
 //!
 //! Source: proc(5).
 
 use std::collections::HashSet;
 use std::fs;
-use std::os::fd::RawFd;
 use std::path::Path;
-
-/// The PIDs of the processes in this PID namespace.
-pub(crate) fn processes() -> impl Iterator<Item = i32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-/// Descriptor and inode of each socket that the process has open.
-pub(crate) fn open_sockets(pid: i32) -> impl Iterator<Item = (RawFd, u64)> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd"));
-    let entries = entries.into_iter().flatten().flatten();
-    entries.filter_map(|entry| {
-        let fd = entry.file_name().to_str()?.parse().ok()?;
-        let inode = socket_inode(&fs::read_link(entry.path()).ok()?)?;
-        Some((fd, inode))
-    })
-}
-
-/// The inode of a socket, from the target of its descriptor's link.
-fn socket_inode(target: &Path) -> Option<u64> {
-    let text = target.to_str()?.strip_prefix("socket:[")?;
-    text.strip_suffix(']')?.parse().ok()
-}
 
 /// Inodes of the sockets in the thread's network namespace that listen for TCP or are bound for
 /// UDP.
@@ -106,8 +82,6 @@ mod tests {
                     1000        0 77012 1 0000000000000000 100 0 0 10 0";
         assert_eq!(state_and_inode(line), Some(("0A", 77012)));
         assert_eq!(state_and_inode(""), None);
-        assert_eq!(socket_inode(Path::new("socket:[77012]")), Some(77012));
-        assert_eq!(socket_inode(Path::new("pipe:[77012]")), None);
     }
 
     #[test]

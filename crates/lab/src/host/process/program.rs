@@ -6,11 +6,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use fairwind_kernel::SignalSet;
+use fairwind_kernel::{SignalSet, open_sockets, processes};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
-use super::procfs::{listening_sockets, open_sockets, processes};
+use super::procfs::listening_sockets;
 use super::sysfs::Sysfs;
 use crate::LabError;
 use crate::host::Inherited;

@@ -1,21 +1,22 @@
-//! The TCP connections of a host, as the kernel reports them over netlink: the existing ones on
+//! The TCP connections of a network namespace, as the kernel reports them over netlink: the existing ones on
 //! request, and each closed one with its final counts.
+//!
+//! No right is needed.
 //!
 //! Source: sock_diag(7); include/uapi/linux/{inet_diag,sock_diag,netlink}.h;
 //! `inet_diag_handler_get_info` for closed connections, whose port may already be 0.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use fairwind_kernel::TcpInfo;
 use rustix::io::Errno;
 use rustix::net::netlink::SOCK_DIAG;
-use rustix::net::sockopt::set_socket_recv_buffer_size_force;
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, recv, send};
 
-use crate::application::counts::Counts;
-use crate::host::netlink::{self, field};
+use crate::TcpInfo;
+use crate::netlink::{self, field};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INET_DIAG_INFO: u16 = 2;
@@ -30,21 +31,23 @@ const MESSAGE: usize = 72;
 const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// A connection as one of its ends reports it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Connection {
-    /// The kernel's number for the socket, never reused.
+#[derive(Clone, Copy)]
+pub struct Connection {
+    /// The kernel's number for the socket, never reused (`SO_COOKIE`).
     pub cookie: u64,
-    /// 0 if the socket has released its port.
-    pub local_port: u16,
-    pub remote: Ipv4Addr,
-    pub remote_port: u16,
+    /// Address and port of this end; port 0 if the socket has released it. IPv4 also where an IPv6 socket has it.
+    pub local: SocketAddr,
+    /// Those of the other end.
+    pub remote: SocketAddr,
+    /// By which `/proc/PID/fd` has it; 0 if no process has it any more.
     pub inode: u64,
-    pub counts: Counts,
+    /// The counts.
+    pub info: TcpInfo,
 }
 
 /// Netlink sockets for the connections of one network namespace.
 #[derive(Debug)]
-pub(super) struct Diag {
+pub struct Diag {
     ask: OwnedFd,
     gone: OwnedFd,
     buffer: Vec<u8>,
@@ -53,10 +56,16 @@ pub(super) struct Diag {
 impl Diag {
     /// Opens the sockets in the network namespace of the calling thread; connections closed from
     /// now on are reported.
-    pub(super) fn open() -> io::Result<Diag> {
+    ///
+    /// # Errors
+    ///
+    /// If the kernel has no `sock_diag`, or the process no descriptor left.
+    pub fn open() -> io::Result<Diag> {
         let ask = netlink::open(Some(SOCK_DIAG), 0, SocketFlags::empty())?;
         let gone = netlink::open(Some(SOCK_DIAG), GONE, SocketFlags::NONBLOCK)?;
-        set_socket_recv_buffer_size_force(&gone, RECEIVE_BUFFER)?;
+        // Beyond net.core.rmem_max, if that is permitted.
+        set_socket_recv_buffer_size_force(&gone, RECEIVE_BUFFER)
+            .or_else(|_| set_socket_recv_buffer_size(&gone, RECEIVE_BUFFER))?;
         Ok(Diag {
             ask,
             gone,
@@ -64,31 +73,40 @@ impl Diag {
         })
     }
 
-    /// The connections closed since the last call, and those that exist.
-    pub(super) fn connections(&mut self) -> io::Result<Vec<Connection>> {
+    /// The connections closed since the last call.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS` if there were more than fit, of which the others come with the next call; what netlink(7) lists.
+    pub fn closed(&mut self) -> io::Result<Vec<Connection>> {
         let mut connections = Vec::new();
         loop {
             match receive(&self.gone, &mut self.buffer) {
                 Ok(len) => drop(parse(&self.buffer[..len], &mut connections)?),
-                Err(Errno::AGAIN) => break,
+                Err(Errno::AGAIN) => return Ok(connections),
                 Err(error) => return Err(error.into()),
             }
         }
-        for family in [libc::AF_INET, libc::AF_INET6] {
-            self.dump(family as u8, &mut connections)?;
-        }
-        Ok(connections)
     }
 
-    /// Adds the existing connections of an address family.
-    fn dump(&mut self, family: u8, connections: &mut Vec<Connection>) -> io::Result<()> {
-        send(&self.ask, &dump_request(family), SendFlags::empty())?;
-        loop {
-            let len = receive(&self.ask, &mut self.buffer)?;
-            if parse(&self.buffer[..len], connections)? {
-                return Ok(());
+    /// The connections that exist; those of a local port, unless that is 0.
+    ///
+    /// # Errors
+    ///
+    /// What netlink(7) lists.
+    pub fn existing(&mut self, local_port: u16) -> io::Result<Vec<Connection>> {
+        let mut connections = Vec::new();
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            let request = dump_request(family as u8, local_port);
+            send(&self.ask, &request, SendFlags::empty())?;
+            loop {
+                let len = receive(&self.ask, &mut self.buffer)?;
+                if parse(&self.buffer[..len], &mut connections)? {
+                    break;
+                }
             }
         }
+        Ok(connections)
     }
 }
 
@@ -97,12 +115,13 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     Ok(len)
 }
 
-/// A request for all TCP connections of a family, with their counts.
-fn dump_request(family: u8) -> Vec<u8> {
+/// A request for the TCP connections of a family and a local port, with their counts.
+fn dump_request(family: u8, local_port: u16) -> Vec<u8> {
     const LENGTH: usize = 56;
     let with_info = 1 << (INET_DIAG_INFO - 1);
     let mut body = vec![family, libc::IPPROTO_TCP as u8, with_info, 0];
     body.extend(STATES.to_ne_bytes());
+    body.extend(local_port.to_be_bytes());
     body.resize(LENGTH, 0);
     netlink::request(SOCK_DIAG_BY_FAMILY, libc::NLM_F_DUMP, &body)
 }
@@ -123,37 +142,41 @@ fn parse(datagram: &[u8], connections: &mut Vec<Connection>) -> io::Result<bool>
     Ok(false)
 }
 
-/// Parses `struct inet_diag_msg` and the attributes that follow it; `None` if there are no counts,
-/// or no IPv4 address.
+/// Parses `struct inet_diag_msg` and the attributes that follow it; `None` if there are no counts.
 fn connection(body: &[u8]) -> Option<Connection> {
     let attributes = body.get(MESSAGE..)?;
-    let counts = TcpInfo::parse(netlink::find_attribute(attributes, INET_DIAG_INFO)?).into();
+    let info = TcpInfo::parse(netlink::find_attribute(attributes, INET_DIAG_INFO)?);
     let port = |at| field(body, at).map(u16::from_be_bytes);
     let cookie = |at| field(body, at).map(u32::from_ne_bytes).map(u64::from);
+    let end = |address_at, port_at| {
+        let address = address(body[0], field(body, address_at)?)?;
+        Some(SocketAddr::new(address, port(port_at)?))
+    };
     Some(Connection {
         cookie: cookie(44)? | cookie(48)? << 32,
-        local_port: port(4)?,
-        remote_port: port(6)?,
-        remote: address(body[0], field(body, 24)?)?,
+        local: end(8, 4)?,
+        remote: end(24, 6)?,
         inode: field(body, 68).map(u32::from_ne_bytes)?.into(),
-        counts,
+        info,
     })
 }
 
-/// Parses an IPv4 address, which an IPv6 socket has as `::ffff:a.b.c.d`.
-fn address(family: u8, bytes: [u8; 16]) -> Option<Ipv4Addr> {
+/// Parses an address; an IPv6 socket has one of IPv4 as `::ffff:a.b.c.d`.
+fn address(family: u8, bytes: [u8; 16]) -> Option<IpAddr> {
     let [a, b, c, d, ..] = bytes;
     match i32::from(family) {
-        libc::AF_INET => Some(Ipv4Addr::new(a, b, c, d)),
-        libc::AF_INET6 => Ipv6Addr::from(bytes).to_ipv4_mapped(),
+        libc::AF_INET => Some(Ipv4Addr::new(a, b, c, d).into()),
+        libc::AF_INET6 => Some(IpAddr::from(Ipv6Addr::from(bytes)).to_canonical()),
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+
     use super::*;
-    use crate::host::netlink::HEADER;
+    use crate::netlink::HEADER;
 
     fn message(family: i32) -> Vec<u8> {
         let mut body = vec![0; MESSAGE];
@@ -183,22 +206,18 @@ mod tests {
     }
 
     #[test]
-    fn connections_of_both_families_have_ipv4_ends() {
+    fn addresses_of_ipv4_are_such_in_both_families() {
         let mut connections = Vec::new();
         let both = [message(libc::AF_INET), message(libc::AF_INET6)].concat();
         assert!(!parse(&both, &mut connections).unwrap());
-        let expected = Connection {
-            cookie: 7 | 1 << 32,
-            local_port: 5001,
-            remote: Ipv4Addr::new(10, 0, 0, 1),
-            remote_port: 40000,
-            inode: 9,
-            counts: Counts {
-                packets: 3,
-                ..Counts::default()
-            },
-        };
-        assert_eq!(connections, [expected, expected]);
+        assert_eq!(connections.len(), 2);
+        for one in connections {
+            assert_eq!(one.cookie, 7 | 1 << 32);
+            assert_eq!(one.local.port(), 5001);
+            assert_eq!(one.remote, "10.0.0.1:40000".parse().unwrap());
+            assert_eq!(one.inode, 9);
+            assert_eq!(one.info.tcpi_data_segs_out, 3);
+        }
     }
 
     #[test]
@@ -212,5 +231,25 @@ mod tests {
         error.resize(36, 0);
         let error = parse(&error, &mut Vec::new()).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
+    }
+
+    #[test]
+    fn a_connection_is_found_by_its_port_and_told_when_it_is_closed() {
+        let mut diag = Diag::open().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let far = listener.accept().unwrap().0;
+        let local = near.local_addr().unwrap();
+        let found = diag.existing(local.port()).unwrap();
+        let found = found.iter().find(|one| one.local == local).unwrap();
+        assert_eq!(found.remote, near.peer_addr().unwrap());
+        assert_ne!(found.inode, 0);
+        drop(near);
+        drop(far);
+        let cookie = found.cookie;
+        assert!(fairwind_testing::eventually(|| {
+            let closed = diag.closed().unwrap_or_default();
+            closed.iter().any(|one| one.cookie == cookie)
+        }));
     }
 }

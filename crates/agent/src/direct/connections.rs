@@ -1,0 +1,337 @@
+//! What is known of the command's connections.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fairwind_kernel::TcpInfo;
+use fairwind_kernel::seccomp::Process;
+use fairwind_kernel::sock_diag;
+use fairwind_transfer::background::Law;
+
+use super::plan::Plan;
+use super::socket::Given;
+use crate::attach::Counts;
+use crate::summary::{Connection, Means, Summary};
+
+/// The states in which a connection is not there yet, or not any more (include/net/tcp_states.h).
+const SYN_SENT: u8 = 2;
+const CLOSE: u8 = 7;
+
+/// The kernel may tell of the end of a connection by so much later than of that of the socket that has accepted it.
+const LATE: Duration = Duration::from_secs(1);
+
+/// A process and its descriptor by which a connection can be reached.
+pub(super) type Holder = (Arc<Process>, RawFd);
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct One {
+    pub told: Connection,
+    pub inode: u64,
+    /// None where it is unknown, and none any more once no process has it.
+    pub holder: Option<Holder>,
+    pub given: Given,
+    /// If it is held down.
+    pub law: Option<Law>,
+    /// Bytes received at the latest look, and when a look has last found more.
+    pub received: u64,
+    pub latest: Instant,
+    opened: Instant,
+    has_begun: bool,
+}
+
+/// A socket that waits for connections.
+#[derive(Debug)]
+struct Listening {
+    address: SocketAddr,
+    given: Given,
+    control: String,
+    program: String,
+    /// When it was closed.
+    closed: Option<Instant>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    /// By their cookies.
+    known: HashMap<u64, One>,
+    /// Cookies, in the order of the connections' opening.
+    order: Vec<u64>,
+    listening: HashMap<u64, Listening>,
+    /// Sockets whose program has chosen their congestion control.
+    chosen: HashSet<u64>,
+    /// When to look at which.
+    pub due: BTreeSet<(Instant, u64)>,
+    /// Calls by which a program would have chosen another control.
+    pub ignored: u64,
+    /// Connections of Multipath TCP.
+    pub multipath: u64,
+    /// Programs that let nobody take their descriptors.
+    pub guarded: BTreeSet<String>,
+    /// Whether a program opens connections by io_uring, maybe.
+    pub uses_io_uring: bool,
+    /// When any of them has yielded.
+    pub yielded: Duration,
+}
+
+impl Connections {
+    pub(super) fn choose(&mut self, cookie: u64) {
+        self.chosen.insert(cookie);
+    }
+
+    pub(super) fn has_chosen(&self, cookie: u64) -> bool {
+        self.chosen.contains(&cookie)
+    }
+
+    /// A socket begins to listen.
+    pub(super) fn listens(
+        &mut self,
+        cookie: u64,
+        address: Option<SocketAddr>,
+        given: Given,
+        control: &str,
+        program: String,
+    ) {
+        if let Some(address) = address {
+            let listening = Listening {
+                address,
+                given,
+                control: control.to_owned(),
+                program,
+                closed: None,
+            };
+            self.listening.insert(cookie, listening);
+        }
+    }
+
+    /// The ports at which sockets listen.
+    pub(super) fn ports(&self) -> BTreeSet<u16> {
+        let ports = self.listening.values().map(|one| one.address.port());
+        ports.filter(|port| *port > 0).collect()
+    }
+
+    /// A socket is about to connect. It may have tried before.
+    pub(super) fn opens(
+        &mut self,
+        cookie: u64,
+        inode: u64,
+        holder: Holder,
+        given: Given,
+        control: String,
+        program: String,
+    ) {
+        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+        self.add(
+            cookie,
+            inode,
+            given,
+            told(unknown, unknown, control, program, false),
+        );
+        let one = self.known.get_mut(&cookie).expect("it has been added");
+        one.holder = Some(holder);
+        one.given = given;
+    }
+
+    fn add(&mut self, cookie: u64, inode: u64, given: Given, told: Connection) {
+        let order = &mut self.order;
+        self.known.entry(cookie).or_insert_with(|| {
+            order.push(cookie);
+            One {
+                told,
+                inode,
+                holder: None,
+                given,
+                law: None,
+                received: 0,
+                latest: Instant::now(),
+                opened: Instant::now(),
+                has_begun: false,
+            }
+        });
+    }
+
+    /// A connection as the kernel reports it. Returns whether a process has just come to have it, by accepting it.
+    pub(super) fn reported(&mut self, report: &sock_diag::Connection, is_closed: bool) -> bool {
+        if !self.known.contains_key(&report.cookie) {
+            let Some(listening) = self.listening_for(report.local) else {
+                return false;
+            };
+            let (control, program) = (listening.control.clone(), listening.program.clone());
+            let given = listening.given;
+            let told = told(report.local, report.remote, control, program, true);
+            self.add(report.cookie, 0, given, told);
+        }
+        let one = self.known.get_mut(&report.cookie).expect("it is known");
+        // A closed one may have released its port.
+        if report.local.port() > 0 {
+            one.told.local = report.local;
+        }
+        if report.remote.port() > 0 {
+            one.told.remote = report.remote;
+        }
+        one.see(&report.info);
+        one.told.closed |= is_closed;
+        let is_accepted = one.inode == 0 && report.inode != 0;
+        if is_accepted {
+            one.inode = report.inode;
+        }
+        is_accepted
+    }
+
+    fn listening_for(&self, local: SocketAddr) -> Option<&Listening> {
+        let fits = |one: &&Listening| {
+            let address = one.address;
+            address.port() == local.port()
+                && (address.ip().is_unspecified() || address.ip() == local.ip())
+        };
+        self.listening.values().find(fits)
+    }
+
+    /// A socket is gone. Returns the port at which it has listened: what it has accepted may be there still.
+    pub(super) fn gone(&mut self, cookie: u64) -> Option<u16> {
+        self.chosen.remove(&cookie);
+        let listening = self.listening.get_mut(&cookie)?;
+        listening.closed = Some(Instant::now());
+        Some(listening.address.port())
+    }
+
+    /// Forgets who listened at ports that may be those of others by now.
+    pub(super) fn forget_gone(&mut self) {
+        self.listening
+            .retain(|_, one| one.closed.is_none_or(|closed| closed.elapsed() < LATE));
+    }
+
+    pub(super) fn get(&self, cookie: u64) -> Option<&One> {
+        self.known.get(&cookie)
+    }
+
+    pub(super) fn get_mut(&mut self, cookie: u64) -> Option<&mut One> {
+        self.known.get_mut(&cookie)
+    }
+
+    /// Those that no closing has been told of.
+    pub(super) fn open(&self) -> impl Iterator<Item = (u64, &One)> {
+        let open = |(cookie, one): (&u64, _)| (*cookie, one);
+        self.known
+            .iter()
+            .map(open)
+            .filter(|(_, one): &(u64, &One)| !one.told.closed)
+    }
+
+    pub(super) fn open_mut(&mut self) -> impl Iterator<Item = &mut One> {
+        self.known.values_mut().filter(|one| !one.told.closed)
+    }
+
+    /// Whether any yields to others.
+    pub(super) fn is_yielding(&self) -> bool {
+        let mut laws = self.open().filter_map(|(_, one)| one.law.as_ref());
+        laws.any(Law::is_yielding)
+    }
+
+    /// What they did.
+    pub(super) fn summary(&self, plan: &Plan, seconds: f64, unseen: Option<&str>) -> Summary {
+        let begun = || {
+            let all = self
+                .order
+                .iter()
+                .filter_map(|cookie| self.known.get(cookie));
+            all.filter(|one| one.has_begun)
+        };
+        let counted = |given| begun().filter(|one| one.given == given).count() as u64;
+        let is_held = begun().any(|one| one.law.is_some());
+        let mut left_out = plan.left_out.clone();
+        left_out.extend(self.left_out());
+        left_out.extend(unseen.map(str::to_owned));
+        Summary {
+            means: Means::Sockets,
+            left_out,
+            congestion_control: plan.control.clone(),
+            seconds,
+            yielded_seconds: is_held.then_some(self.yielded.as_secs_f64()),
+            counts: Counts {
+                given: counted(Given::Control),
+                own: counted(Given::Own),
+                refused: counted(Given::Refused),
+                ignored: self.ignored,
+            },
+            connections: begun().map(One::told).collect(),
+        }
+    }
+
+    /// What was met that cannot be given anything.
+    fn left_out(&self) -> Vec<String> {
+        let mut left_out = Vec::new();
+        if self.multipath > 0 {
+            left_out.push(format!("sockets of Multipath TCP: {}", self.multipath));
+        }
+        if !self.guarded.is_empty() {
+            let programs: Vec<&str> = self.guarded.iter().map(String::as_str).collect();
+            let programs = programs.join(", ");
+            left_out.push(format!(
+                "connections of programs that let nobody take their sockets: {programs}"
+            ));
+        }
+        if self.uses_io_uring {
+            left_out.push("connections that a program may have opened by io_uring".to_owned());
+        }
+        left_out
+    }
+}
+
+impl One {
+    /// Takes its counts in.
+    pub(super) fn see(&mut self, info: &TcpInfo) {
+        let is_there = !matches!(info.tcpi_state, SYN_SENT | CLOSE);
+        let has_been =
+            info.tcpi_bytes_acked > 0 || info.tcpi_bytes_received > 0 || info.min_rtt().is_some();
+        self.has_begun |= is_there || has_been;
+        let told = &mut self.told;
+        told.seconds = self.opened.elapsed().as_secs_f64();
+        told.bytes_sent = info.tcpi_bytes_acked;
+        told.bytes_received = info.tcpi_bytes_received;
+        told.retransmitted = match info.tcpi_bytes_sent {
+            0 => 0.0,
+            all => info.tcpi_bytes_retrans as f64 / all as f64,
+        };
+        told.min_rtt_ms = info.min_rtt().map(|rtt| rtt.as_micros() as f64 / 1e3);
+    }
+
+    fn told(&self) -> Connection {
+        Connection {
+            yielded_seconds: self.law.as_ref().map(|law| law.yielded().as_secs_f64()),
+            ..self.told.clone()
+        }
+    }
+
+    /// Whether it connects two addresses of one host, so far as addresses tell.
+    pub(super) fn is_within_host(&self) -> bool {
+        self.told.local.ip() == self.told.remote.ip()
+    }
+}
+
+fn told(
+    local: SocketAddr,
+    remote: SocketAddr,
+    congestion_control: String,
+    program: String,
+    incoming: bool,
+) -> Connection {
+    Connection {
+        local,
+        remote,
+        incoming,
+        program,
+        congestion_control,
+        seconds: 0.0,
+        bytes_sent: 0,
+        bytes_received: 0,
+        retransmitted: 0.0,
+        min_rtt_ms: None,
+        yielded_seconds: None,
+        closed: false,
+    }
+}

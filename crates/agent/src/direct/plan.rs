@@ -1,0 +1,168 @@
+//! What of a wish needs no right.
+
+use fairwind_cc::kernel::{Choice, LoadError, provide};
+use fairwind_transfer::advised::Refusal;
+use fairwind_transfer::background::Control;
+
+use super::DirectError;
+use crate::attended::Wanted;
+use crate::error::RunError;
+
+/// In the place of the congestion control `fairwind`: those of `cc/` that yield as well, then the kernel's own.
+const SUBSTITUTES: [&str; 3] = ["ledbatpp", "nice", "lp"];
+
+/// What sockets are given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    /// The kernel's name of a congestion control.
+    pub control: Option<String>,
+    /// Whether connections have it whose program chooses another.
+    pub is_forced: bool,
+    /// Largest rate of each connection, bytes a second.
+    pub max_rate: Option<u32>,
+    /// Whether packets have the mark of the Lower-Effort service.
+    pub is_lower_effort: bool,
+    /// Whether what the connections receive is held down.
+    pub is_held: bool,
+    /// What is not given, and why.
+    pub left_out: Vec<String>,
+}
+
+impl Plan {
+    pub(super) fn of(wanted: &Wanted) -> Result<Plan, RunError> {
+        if let Some(choice) = &wanted.control
+            && let Err(unknown @ LoadError::Unknown { .. }) = provide(choice)
+        {
+            return Err(unknown.into());
+        }
+        let present = |name: &str| Control::present(name).map(|one| one.name().to_owned());
+        Ok(Plan::with(wanted, present)?)
+    }
+
+    /// The same, where this says by which name the kernel has a control for everybody.
+    fn with(
+        wanted: &Wanted,
+        present: impl Fn(&str) -> Result<String, Refusal>,
+    ) -> Result<Plan, DirectError> {
+        let mut left_out = Vec::new();
+        let control = match &wanted.control {
+            None => None,
+            Some(Choice::Own(parameters)) => {
+                let name = parameters.control().name();
+                left_out.push(format!(
+                    "the congestion control {name}: its parameters are for who loads it"
+                ));
+                None
+            }
+            Some(Choice::Named(name)) => present(name)
+                .inspect_err(|refusal| left_out.push(reason(name, refusal)))
+                .ok(),
+        };
+        let control = control.or_else(|| {
+            let mut substitutes = SUBSTITUTES.iter().filter(|_| wanted.is_held);
+            let substitute = substitutes.find_map(|name| present(name).ok())?;
+            left_out.push(format!("{substitute} is in its place"));
+            Some(substitute)
+        });
+        if wanted.advisor.is_some() {
+            left_out.push("advice, which takes an agent or rights".to_owned());
+        }
+        let plan = Plan {
+            control,
+            is_forced: wanted.is_forced,
+            max_rate: wanted.max_rate,
+            is_lower_effort: wanted.is_lower_effort,
+            is_held: wanted.is_held,
+            left_out,
+        };
+        let is_nothing = plan.control.is_none() && plan.max_rate.is_none() && !plan.is_held;
+        match is_nothing {
+            true => Err(DirectError::Nothing {
+                left_out: plan.left_out,
+            }),
+            false => Ok(plan),
+        }
+    }
+}
+
+fn reason(name: &str, Refusal { reason, fix }: &Refusal) -> String {
+    format!("the congestion control {name}: {reason}; as root: {fix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use fairwind_cc::native;
+
+    use super::*;
+    use crate::advised::Advisor;
+
+    fn background() -> Wanted {
+        Wanted {
+            control: Some(Choice::Named("fairwind".to_owned())),
+            is_held: true,
+            ..Wanted::default()
+        }
+    }
+
+    fn only(there: &'static str) -> impl Fn(&str) -> Result<String, Refusal> {
+        move |name| match name {
+            _ if name == there => Ok(format!("fw_{name}")),
+            _ => Err(Refusal {
+                reason: "it is not there".to_owned(),
+                fix: "load it".to_owned(),
+            }),
+        }
+    }
+
+    #[test]
+    fn what_is_allowed_to_everybody_is_given() {
+        let plan = Plan::with(&background(), only("fairwind")).unwrap();
+        assert_eq!(plan.control.as_deref(), Some("fw_fairwind"));
+        assert!(plan.is_held && plan.left_out.is_empty());
+    }
+
+    #[test]
+    fn in_the_background_another_that_yields_is_better_than_none() {
+        let plan = Plan::with(&background(), only("lp")).unwrap();
+        assert_eq!(plan.control.as_deref(), Some("fw_lp"));
+        let said = "the congestion control fairwind: it is not there; as root: load it";
+        assert_eq!(plan.left_out, [said, "fw_lp is in its place"]);
+        let plan = Plan::with(&background(), only("")).unwrap();
+        assert_eq!((plan.control, plan.left_out.len()), (None, 1));
+        let reno = Wanted {
+            control: Some(Choice::Named("reno".to_owned())),
+            max_rate: Some(1),
+            ..Wanted::default()
+        };
+        let plan = Plan::with(&reno, only("lp")).unwrap();
+        assert_eq!(plan.control, None, "somebody has asked for reno");
+    }
+
+    #[test]
+    fn parameters_and_advice_are_left_out() {
+        let parameters = native::find("fairwind").unwrap().default_parameters();
+        let wanted = Wanted {
+            control: Some(Choice::Own(parameters)),
+            advisor: Some(Advisor::default()),
+            max_rate: Some(1000),
+            ..Wanted::default()
+        };
+        let plan = Plan::with(&wanted, only("fairwind")).unwrap();
+        assert_eq!(plan.control, None);
+        assert_eq!(plan.left_out.len(), 2);
+    }
+
+    #[test]
+    fn if_all_is_left_out_there_is_nothing_to_do() {
+        let wanted = Wanted {
+            control: Some(Choice::Named("bbr".to_owned())),
+            is_lower_effort: true,
+            ..Wanted::default()
+        };
+        let error = Plan::with(&wanted, only("")).unwrap_err().to_string();
+        assert!(
+            error.contains("the congestion control bbr: it is not"),
+            "{error}"
+        );
+    }
+}
