@@ -42,8 +42,6 @@ CC_ADVISED_STARTS();
 #define RESUME_HEADERS 72U
 /* The part of what is promised that is sent unvalidated. */
 #define RESUME_JUMP 5U
-/* Samples in a row that show a queue after the jump. */
-#define RESUME_SAMPLES 4U
 
 enum resume_phase {
 	RESUME_NORMAL = 0,
@@ -81,7 +79,7 @@ struct resume {
 	u32 rtt_us; /* saved_rtt; 0: no jump yet */
 	u32 mark; /* snd_nxt when the phase began; in RECONNAISSANCE, packets delivered by the train's first ACK */
 	u32 since_us; /* when the phase began; in RECONNAISSANCE, the train's first ACK */
-	u32 last_us; /* RECONNAISSANCE: the latest ACK; from VALIDATING on, samples in a row that show a queue */
+	u32 last_us; /* RECONNAISSANCE: the latest ACK; from VALIDATING on, the latest ACK without a queue */
 	u32 delivered; /* tp->delivered at the latest ACK; in RECONNAISSANCE, at first */
 };
 
@@ -178,19 +176,19 @@ static inline bool resume_is_queued(u32 rtt_us, u32 path_us)
 
 /*
  * After the jump, slow start ends where a queue grows, even a small one: others may have the rest of what was promised. It
- * counts from a thirty-second of the path's round-trip time, but 1 to 4 ms; others may have had a queue before.
+ * counts from a thirty-second of the path's round-trip time, but 1 to 4 ms; others may have had a queue before. A host that
+ * stalls delays ACKs too, but not those of a sixteenth of a round-trip time.
  */
 static inline void resume_watch_queue(struct tcp_sock *tp, struct resume *cr, s32 rtt_us)
 {
 	u32 path_us = max(cr->rtt_us, tcp_min_rtt(tp));
+	u32 now = tp->tcp_mstamp;
 
 	if (rtt_us <= 0)
 		return;
-	if ((u32)rtt_us > path_us + min(max(path_us >> 5, 1000U), 4000U))
-		cr->last_us++;
-	else
-		cr->last_us = 0;
-	if (cr->last_us >= RESUME_SAMPLES)
+	if ((u32)rtt_us <= path_us + min(max(path_us >> 5, 1000U), 4000U))
+		cr->last_us = now;
+	else if (now - cr->last_us >= path_us >> 4)
 		tp->snd_ssthresh = min(tp->snd_ssthresh, tp->snd_cwnd);
 }
 
@@ -296,7 +294,7 @@ static inline void resume_check_flight(struct sock *sk, struct resume *cr)
 		resume_enter(cr, RESUME_NORMAL, RESUME_RATE_LIMITED);
 	} else {
 		tp->snd_cwnd = flight;
-		cr->last_us = 0;
+		cr->last_us = tp->tcp_mstamp;
 		resume_enter(cr, RESUME_VALIDATING, RESUME_SENT);
 	}
 }

@@ -375,40 +375,41 @@ fn a_queue_ends_the_jump() {
 }
 
 #[test]
-fn a_queue_that_four_samples_show_ends_slow_start_after_the_jump() {
-    // A thirty-second of 100 ms.
+fn a_queue_that_stays_ends_slow_start_after_the_jump() {
+    // A queue is more than a thirty-second of 100 ms, for a sixteenth of 100 ms. ACKs are for two packets.
     let validating = || {
         let mut sender = Sender::jumped();
-        sender.send(1);
         sender.at(200 * MS);
+        sender.send(1);
         sender
     };
-    let ends_at = |sender: &mut Sender, samples: &[u32]| {
-        for rtt_us in samples {
+    let acks = |sender: &mut Sender, acks: &[(u64, u32)]| {
+        for (us, rtt_us) in acks {
+            sender.at(200 * MS + us);
             sender.rtt_us = *rtt_us;
             sender.ack(2);
         }
         sender.sk.snd_ssthresh
     };
     let long = 103_126;
-    let threshold = ends_at(&mut validating(), &[long; 3]);
+    let threshold = acks(&mut validating(), &[(0, long), (10, long), (6_249, long)]);
     assert_eq!(threshold, 1500);
-    let threshold = ends_at(&mut validating(), &[long, long, long, 103_125, long]);
+    let threshold = acks(&mut validating(), &[(0, long), (1, 103_125), (6_250, long)]);
     assert_eq!(threshold, 1500);
-    // After 300, three ACKs for two packets.
-    let threshold = ends_at(&mut validating(), &[long; 4]);
-    assert_eq!(threshold, 306);
-    // The first window has met 5 ms of others' queue: it is not the jump's.
+    let threshold = acks(&mut validating(), &[(0, long), (6_250, long)]);
+    assert_eq!(threshold, 302);
+    // The first window has met 8 ms of others' queue: it is not the jump's.
     let mut sender = validating();
-    sender.sk.rtt_min_us = 105_000;
-    assert_eq!(ends_at(&mut sender, &[108_281; 4]), 1500);
-    assert_eq!(ends_at(&mut sender, &[108_282; 4]), 314);
+    sender.sk.rtt_min_us = 108_000;
+    assert_eq!(acks(&mut sender, &[(6_750, 111_375)]), 1500);
+    assert_eq!(acks(&mut sender, &[(13_499, 111_376)]), 1500);
+    assert_eq!(acks(&mut sender, &[(13_500, 111_376)]), 304);
     // Once all of the jump has been acknowledged, as well.
     let mut sender = validating();
     sender.ack(300);
     assert_eq!(sender.phase(), (Normal, Validated));
     sender.send(300);
-    assert_eq!(ends_at(&mut sender, &[long; 4]), 600 + 6);
+    assert_eq!(acks(&mut sender, &[(6_250, long)]), 600);
 }
 
 #[test]
