@@ -61,6 +61,9 @@
  *	then all send at once, each the same part, if that is a few packets, and all are looked at. The same
  *	where a leader's application or receiver holds it back.
  *
+ * A start may be advised (resume.h). The first look without a queue then jumps, to a fifth of what is promised and of what
+ * the first window showed at most. What follows is a start as any: a queue is cut, and it yields to others.
+ *
  * A window below two packets is sent in pairs by the pacing rate (background.h). The law, its
  * reasons and what it cannot see: docs/explanation/background-control.md.
  *
@@ -74,6 +77,7 @@
  *	quiet		1, 0		rounds without a queue before it comes back from a yield
  */
 #include <fairwind/background.h>
+#include <fairwind/resume.h>
 
 #define FAIRWIND_PARAMETERS(P)                                                                 \
 	P(delay, "us", 100, 0, 100000, "queueing delay tolerated, besides packets")            \
@@ -99,6 +103,9 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define SHARE_LEFT 3U
 /* The ramp ends this share below what was free. */
 #define RAMP_GAP 16U
+/* It may have waited for this share of the advised round-trip time, or so long if that is less, us. */
+#define JUMP_WAIT 32U
+#define JUMP_WAIT_US 4000U
 /* The way up from a yield begins no lower than this share of what it last had to itself. */
 #define RESTART 16
 /* A window grows by no more than this share a round. */
@@ -682,6 +689,46 @@ static void cruise(struct sock *sk, u32 now_us)
 	begin_round(ca, now_us);
 }
 
+/* The window to which the connection is advised to jump; 0: it is to start as any. */
+static u32 advised_window(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	const struct fairwind *ca = inet_csk_ca(sk);
+	struct advised_start *start = cc_advised_start(sk);
+	u32 window;
+
+	if (!start || cc_now_ns(sk) >= start->until_ns || !resume_is_same_path(tp, start) ||
+	    tcp_min_rtt(tp) > start->rtt_us + max(min(start->rtt_us / JUMP_WAIT, JUMP_WAIT_US),
+						  param(sk, delay)))
+		return 0;
+	window = min(min(resume_promised(tp, start), 1U << 18) * PACKET, ca->free) / RESUME_JUMP;
+	if (window <= ca->window || tcp_packets_in_flight(tp) + resume_unsent(tp) <= tp->snd_cwnd ||
+	    !resume_take(sk, start))
+		return 0;
+	return window;
+}
+
+/* An empty look at the start. Returns whether the window is as advised now. */
+static bool jump(struct sock *sk)
+{
+	u32 window = advised_window(sk);
+
+	if (!window)
+		return false;
+	set_window(sk, window);
+	look_anew(sk);
+	return true;
+}
+
+/* A full buffer at the start: if somebody has jumped, what was advised is wrong. */
+static void withdraw_jump(struct sock *sk)
+{
+	struct advised_start *start = cc_advised_start(sk);
+
+	if (start && cc_now_ns(sk) < start->held_until_ns)
+		start->until_ns = 0;
+}
+
 /* An empty look, of length us, on the way up. */
 static void ramp(struct sock *sk, u32 us, u32 now_us)
 {
@@ -689,6 +736,10 @@ static void ramp(struct sock *sk, u32 us, u32 now_us)
 	u32 step = scale(ca->window, min(us, 2 * ca->base_us), ca->base_us);
 	u32 end = ca->free - ca->free / RAMP_GAP;
 
+	if (ca->is_starting && jump(sk)) {
+		ca->own = max(ca->own, ca->window);
+		return;
+	}
 	if (ca->free && ca->window >= ca->free / 4 && !ca->is_starting)
 		step /= GROWTH_MAX;
 	if (ca->free && ca->window + step >= end) {
@@ -1445,6 +1496,7 @@ static void answer_loss(struct sock *sk, const struct rate_sample *rs, u32 now_u
 
 	doubt_free(sk, ca->free ? min(ca->free, was) : was);
 	if (ca->is_starting) {
+		withdraw_jump(sk);
 		/* The start may have gone far beyond the link; at its pace, half of this was carried. */
 		u32 packets = min((u32)max(rs->delivered, 1), 1U << 20);
 		u32 us = (u32)min(max(rs->interval_us, 1LL), 1LL << 30);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Careful Resume: a new connection that is advised of its path confirms it with its first window, jumps to at most
- * half of the window that was promised, and validates that or retreats.
+ * a fifth of the window that was promised, and validates that or retreats.
  *
  * Source: RFC 9959 (sections beside the code), with the saved parameters replaced by advice: struct advised_start.
  *
  *	RFC 9959                                  here
  *	bytes                                     packets
  *	saved_cwnd                                the advised rate times the advised round-trip time
- *	max_jump: configured                      half of the window that the acknowledgements of the latest train
+ *	jump_cwnd: at most half (3.3)             a fifth: what others have is not seen before the jump is acknowledged
+ *	max_jump: configured                      a fifth of the window that the acknowledgements of the latest train
  *	                                          support: they come back as far apart as the bottleneck sent it; no
  *	                                          jump before they support half of what is promised
- *	queueing delay: up to the design (4.2.1)  no jump into a queue, and slow start ends where one shows, as in HyStart
+ *	queueing delay: up to the design (4.2.1)  no jump into a queue, as in HyStart, and after it slow start ends where
+ *	                                          one grows
  *	one connection uses a set at a time       for three round-trip times; after a retreat, nobody any more
  *	PipeSize in Safe Retreat: every ACK       those of one round-trip time; later ones may acknowledge retransmissions
  *	ssthresh after validation: not said       what was promised
@@ -38,6 +40,8 @@ CC_ADVISED_STARTS();
 #define RESUME_LEAST 2U
 /* IPv6, TCP and its time stamps. */
 #define RESUME_HEADERS 72U
+/* The part of what is promised that is sent unvalidated. */
+#define RESUME_JUMP 5U
 
 enum resume_phase {
 	RESUME_NORMAL = 0,
@@ -75,7 +79,7 @@ struct resume {
 	u32 rtt_us; /* saved_rtt; 0: no jump yet */
 	u32 mark; /* snd_nxt when the phase began; in RECONNAISSANCE, packets delivered by the train's first ACK */
 	u32 since_us; /* when the phase began; in RECONNAISSANCE, the train's first ACK */
-	u32 last_us; /* RECONNAISSANCE: the latest ACK */
+	u32 last_us; /* RECONNAISSANCE: the latest ACK; from VALIDATING on, the latest ACK without a queue */
 	u32 delivered; /* tp->delivered at the latest ACK; in RECONNAISSANCE, at first */
 };
 
@@ -170,6 +174,24 @@ static inline bool resume_is_queued(u32 rtt_us, u32 path_us)
 	return rtt_us > path_us + min(max(path_us >> 3, 4000U), 16000U);
 }
 
+/*
+ * After the jump, slow start ends where a queue grows, even a small one: others may have the rest of what was promised. It
+ * counts from a thirty-second of the path's round-trip time, but 1 to 4 ms; others may have had a queue before. A host that
+ * stalls delays ACKs too, but not those of a sixteenth of a round-trip time.
+ */
+static inline void resume_watch_queue(struct tcp_sock *tp, struct resume *cr, s32 rtt_us)
+{
+	u32 path_us = max(cr->rtt_us, tcp_min_rtt(tp));
+	u32 now = tp->tcp_mstamp;
+
+	if (rtt_us <= 0)
+		return;
+	if ((u32)rtt_us <= path_us + min(max(path_us >> 5, 1000U), 4000U))
+		cr->last_us = now;
+	else if (now - cr->last_us >= path_us >> 4)
+		tp->snd_ssthresh = min(tp->snd_ssthresh, tp->snd_cwnd);
+}
+
 /* Only one connection may use the advice at a time (3.2). */
 static inline bool resume_take(const struct sock *sk, struct advised_start *start)
 {
@@ -195,7 +217,7 @@ static inline void resume_jump(struct sock *sk, struct resume *cr,
 
 	resume_enter(cr, RESUME_UNVALIDATED, RESUME_CONFIRMED);
 	cr->pipe_size = tcp_packets_in_flight(tp);
-	cr->window = min(window / 2, tp->snd_cwnd_clamp);
+	cr->window = min(window / RESUME_JUMP, tp->snd_cwnd_clamp);
 	cr->rtt_us = start->rtt_us;
 	cr->mark = tp->snd_nxt;
 	cr->since_us = tp->tcp_mstamp;
@@ -236,7 +258,7 @@ static inline void resume_confirm(struct sock *sk, struct resume *cr)
 	promised = resume_promised(tp, start);
 	supported = cr->window;
 	window = min(promised, max(supported, promised / 2));
-	if (min(window / 2, tp->snd_cwnd_clamp) <= tp->snd_cwnd) {
+	if (min(window / RESUME_JUMP, tp->snd_cwnd_clamp) <= tp->snd_cwnd) {
 		resume_enter(cr, RESUME_NORMAL, RESUME_NO_GAIN);
 		return;
 	}
@@ -272,6 +294,7 @@ static inline void resume_check_flight(struct sock *sk, struct resume *cr)
 		resume_enter(cr, RESUME_NORMAL, RESUME_RATE_LIMITED);
 	} else {
 		tp->snd_cwnd = flight;
+		cr->last_us = tp->tcp_mstamp;
 		resume_enter(cr, RESUME_VALIDATING, RESUME_SENT);
 	}
 }
@@ -321,8 +344,10 @@ static inline void resume_pkts_acked(struct sock *sk, struct resume *cr,
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 elapsed, acked;
-	bool is_queued;
 
+	if (cr->phase == RESUME_VALIDATING ||
+	    (cr->trigger == RESUME_VALIDATED && tcp_in_slow_start(tp)))
+		resume_watch_queue(tp, cr, sample->rtt_us);
 	if (cr->phase == RESUME_NORMAL)
 		return;
 	if (cr->phase == RESUME_RECONNAISSANCE) {
@@ -332,19 +357,17 @@ static inline void resume_pkts_acked(struct sock *sk, struct resume *cr,
 	acked = tp->delivered - cr->delivered;
 	cr->delivered = tp->delivered;
 	elapsed = (u32)tp->tcp_mstamp - cr->since_us;
-	is_queued = sample->rtt_us > 0 && resume_is_queued(sample->rtt_us, cr->rtt_us);
 	if (cr->phase != RESUME_SAFE_RETREAT || elapsed <= resume_rtt_us(tp))
 		cr->pipe_size += acked;
 
 	if (cr->phase == RESUME_UNVALIDATED) {
 		if (tcp_min_rtt(tp) <= cr->rtt_us / 2)
 			resume_retreat(sk, cr, RESUME_PATH_CHANGED);
-		else if (after(tp->snd_una, cr->mark) || elapsed > resume_rtt_us(tp) || is_queued)
+		else if (after(tp->snd_una, cr->mark) || elapsed > resume_rtt_us(tp) ||
+			 (sample->rtt_us > 0 && resume_is_queued(sample->rtt_us, cr->rtt_us)))
 			resume_check_flight(sk, cr);
 		return;
 	}
-	if (cr->phase == RESUME_VALIDATING && is_queued)
-		tp->snd_ssthresh = min(tp->snd_ssthresh, tp->snd_cwnd);
 	if (before(tp->snd_una, cr->mark))
 		return;
 	if (cr->phase == RESUME_VALIDATING)

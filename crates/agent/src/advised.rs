@@ -1,22 +1,25 @@
 //! Connections that follow an advisor: it is asked about their peers in a thread of its own, and what it says is put where the
-//! kernel's programs look it up.
+//! kernel's programs look it up, and what it forecasts where new connections do.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fairwind_advice::wire::Answer;
 use fairwind_advice::{Advice, Mode};
 use fairwind_advice_client::{Client, ClientError};
-use fairwind_cc::kernel::{Choice, Provided, provide};
+use fairwind_cc::AdvisedStart;
+use fairwind_cc::kernel::{Choice, Destination, Pins, Provided, provide};
 use fairwind_trace::filter::Network;
+use fairwind_transfer::advised::forecast;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, RingBufferBuilder};
 
 use crate::action::Encoded;
+use crate::starts::{AdvisedDestination, Starts};
 
 /// The longest wait for questions.
 const WAIT: Duration = Duration::from_millis(250);
@@ -38,6 +41,7 @@ pub struct Advisor {
 #[derive(Debug)]
 pub(crate) struct Following {
     advisor: Advisor,
+    starts: Arc<Mutex<Starts>>,
     must_end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -57,20 +61,27 @@ pub enum FollowError {
 }
 
 impl Following {
-    /// Starts it for the programs of the object.
-    pub(crate) fn start(object: &Object, advisor: &Advisor) -> Result<Following, FollowError> {
+    /// Starts it for the programs of the object; if dry, it advises no destination.
+    pub(crate) fn start(
+        object: &Object,
+        advisor: &Advisor,
+        is_dry: bool,
+    ) -> Result<Following, FollowError> {
         let handle = |name: &str| {
             let mut maps = object.maps();
             let map = maps.find(|map| map.name() == name);
             MapHandle::try_from(&map.expect("the object has the map"))
         };
         let [asked, advised] = [handle("asked")?, handle("advised")?];
+        let starts = Arc::<Mutex<Starts>>::default();
         let asker = Asker {
             client: Client::new(&advisor.url)?,
             advisor: advisor.clone(),
             controls: HashMap::new(),
+            starts: (!is_dry).then(|| Arc::clone(&starts)),
             number: 0,
             is_lost: false,
+            is_full: false,
         };
         let must_end = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&must_end);
@@ -82,6 +93,7 @@ impl Following {
         let thread = thread::Builder::new().name("advice".to_owned());
         Ok(Following {
             advisor: advisor.clone(),
+            starts,
             must_end,
             thread: Some(thread.spawn(follow)?),
         })
@@ -90,6 +102,58 @@ impl Following {
     /// Whom it asks.
     pub(crate) fn advisor(&self) -> &Advisor {
         &self.advisor
+    }
+
+    /// The destinations whose new connections start as it forecasts.
+    pub(crate) fn starts(&self) -> Vec<AdvisedDestination> {
+        locked(&self.starts).list(fairwind_kernel::monotonic_ns())
+    }
+
+    /// How often connections have found a forecast wrong.
+    pub(crate) fn found_wrong(&self) -> u64 {
+        locked(&self.starts).found_wrong()
+    }
+}
+
+fn locked(starts: &Mutex<Starts>) -> MutexGuard<'_, Starts> {
+    starts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `struct peer` of `bpf/advice.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Peer {
+    /// The inode of the network namespace that sees it.
+    netns: u32,
+    address: [u8; 16],
+}
+
+impl Peer {
+    const BYTES: usize = 20;
+
+    fn of_bytes(bytes: &[u8]) -> Option<Peer> {
+        let (netns, address) = bytes.split_first_chunk()?;
+        Some(Peer {
+            netns: u32::from_ne_bytes(*netns),
+            address: address.try_into().ok()?,
+        })
+    }
+
+    fn bytes(&self) -> [u8; Peer::BYTES] {
+        let mut bytes = [0; Peer::BYTES];
+        bytes[..4].copy_from_slice(&self.netns.to_ne_bytes());
+        bytes[4..].copy_from_slice(&self.address);
+        bytes
+    }
+
+    fn address(&self) -> IpAddr {
+        IpAddr::V6(Ipv6Addr::from(self.address)).to_canonical()
+    }
+
+    /// Nobody else.
+    fn destination(&self) -> Option<Destination> {
+        let address = self.address();
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        Destination::new(self.netns, address, bits)
     }
 }
 
@@ -111,13 +175,13 @@ fn follow(
     let peers = RefCell::new(Vec::new());
     let mut ring = RingBufferBuilder::new();
     ring.add(asked, |bytes| {
-        peers.borrow_mut().extend(<[u8; 16]>::try_from(bytes));
+        peers.borrow_mut().extend(Peer::of_bytes(bytes));
         0
     })?;
     let ring = ring.build()?;
     while !is_over.load(Ordering::Relaxed) {
         ring.poll_raw(WAIT);
-        let mut peers: Vec<[u8; 16]> = peers.borrow_mut().drain(..).collect();
+        let mut peers: Vec<Peer> = peers.borrow_mut().drain(..).collect();
         peers.sort_unstable();
         peers.dedup();
         for peer in peers {
@@ -125,9 +189,15 @@ fn follow(
                 break;
             }
             if let Some(advice) = asker.ask(peer) {
-                advised.update(&peer, &advice, MapFlags::ANY)?;
+                advised.update(&peer.bytes(), &advice, MapFlags::ANY)?;
             }
         }
+        asker.forget_ended();
+    }
+    // It names congestion controls that are loaded for this.
+    for key in advised.keys() {
+        // The kernel may have forgotten it.
+        let _ = advised.delete(&key);
     }
     Ok(())
 }
@@ -138,19 +208,22 @@ struct Asker {
     client: Client,
     advisor: Advisor,
     controls: HashMap<String, Option<Provided>>,
+    /// The destinations that are advised; none if nothing is to be changed.
+    starts: Option<Arc<Mutex<Starts>>>,
     number: u32,
     /// Whether it has been said that the advisor does not answer.
     is_lost: bool,
+    /// Whether it has been said that the kernel takes no more destinations.
+    is_full: bool,
 }
 
 impl Asker {
     /// `struct advice` of `bpf/advice.h` on the peer; none without an answer, and the latest holds for a while.
-    fn ask(&mut self, peer: [u8; 16]) -> Option<Vec<u8>> {
-        let peer = IpAddr::V6(Ipv6Addr::from(peer)).to_canonical();
-        match self.client.advice(&peer.to_string(), None) {
+    fn ask(&mut self, peer: Peer) -> Option<Vec<u8>> {
+        match self.client.advice(&peer.address().to_string(), None) {
             Ok(answer) => {
                 self.is_lost = false;
-                Some(self.advice(&answer, peer, fairwind_kernel::monotonic_ns()))
+                Some(self.follow(&answer, peer, fairwind_kernel::monotonic_ns()))
             }
             Err(error) => {
                 if !self.is_lost {
@@ -162,39 +235,87 @@ impl Asker {
         }
     }
 
-    fn advice(&mut self, answer: &Answer, peer: IpAddr, now_ns: u64) -> Vec<u8> {
+    /// The same of an answer.
+    fn follow(&mut self, answer: &Answer, peer: Peer, now_ns: u64) -> Vec<u8> {
         let Advice {
             mode,
             congestion_control,
             pacing_mbps,
             ..
         } = &answer.advice;
+        let address = peer.address();
         let mut networks = self.advisor.allow_nocc.iter();
         let is_allowed =
-            mode.has_congestion_control() || networks.any(|network| network.contains(peer));
+            mode.has_congestion_control() || networks.any(|network| network.contains(address));
         let control = congestion_control.as_deref().filter(|_| is_allowed);
         let standard = || fairwind_kernel::sysctl(STANDARD);
         let control = control
             .and_then(|name| self.kernel_name(name))
             .or_else(standard);
+        let control = control.as_deref().map(str::trim);
         let rate = pacing_mbps
             .filter(|_| is_allowed)
             .map(|mbps| mbps * 1e6 / 8.0);
         let action = Encoded {
-            control: control.as_deref().map(str::trim),
+            control,
             max_rate: rate.map(|rate| rate.clamp(1.0, f64::from(u32::MAX - 1)) as u32),
             is_held: *mode == Mode::Background,
             ..Encoded::default()
         };
-        let asks = now_ns + answer.ask_again_after().as_nanos() as u64;
+        let asks_ns = now_ns + answer.ask_again_after().as_nanos() as u64;
+        let ends_ns = asks_ns + GRACE.as_nanos() as u64;
+        // Before the connection has the control, which looks the start up.
+        self.advise_start(peer, control, forecast(answer, ends_ns), now_ns);
         // 0 stands for none.
         self.number = self.number.checked_add(1).unwrap_or(1);
         let mut bytes = action.bytes();
-        bytes.extend(asks.to_ne_bytes());
-        bytes.extend((asks + GRACE.as_nanos() as u64).to_ne_bytes());
+        bytes.extend(asks_ns.to_ne_bytes());
+        bytes.extend(ends_ns.to_ne_bytes());
         bytes.extend(self.number.to_ne_bytes());
         bytes.extend([0; 4]);
         bytes
+    }
+
+    /// Advises new connections to the peer of their start, or no longer: with this congestion control, if it takes advice.
+    fn advise_start(
+        &mut self,
+        peer: Peer,
+        control: Option<&str>,
+        start: Option<AdvisedStart>,
+        now_ns: u64,
+    ) {
+        let Some((starts, to)) = self.starts.as_ref().zip(peer.destination()) else {
+            return;
+        };
+        let maps = control.filter(|_| start.is_some()).and_then(|name| {
+            let mut own = self.controls.values().flatten();
+            match own.find(|own| own.name() == name) {
+                Some(own) => own.advised_starts(),
+                None => Pins::default().advised_starts_of(name),
+            }
+        });
+        let mut starts = locked(starts);
+        let advised = match (control, start, maps) {
+            (Some(control), Some(start), Some(maps)) => {
+                starts.advise(to, control, maps, start, now_ns)
+            }
+            _ => starts.withdraw(&to),
+        };
+        match advised {
+            Ok(()) => self.is_full = false,
+            Err(error) if !self.is_full => {
+                tracing::warn!("{error}");
+                self.is_full = true;
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Removes destinations of which nothing is forecast any more.
+    fn forget_ended(&self) {
+        if let Some(starts) = &self.starts {
+            locked(starts).forget_ended(fairwind_kernel::monotonic_ns());
+        }
     }
 
     /// The kernel's name of a congestion control of an answer; none if it is not to be had, which is said once.
@@ -232,12 +353,27 @@ mod tests {
                 allow_nocc: networks.collect(),
             },
             controls: HashMap::new(),
+            starts: None,
             number: 0,
             is_lost: false,
+            is_full: false,
         }
     }
 
-    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const PEER: Peer = Peer {
+        netns: 7,
+        address: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1],
+    };
+
+    #[test]
+    fn a_peer_is_in_the_programs_layout() {
+        let bytes = [&7u32.to_ne_bytes()[..], &PEER.address].concat();
+        assert_eq!(PEER.bytes(), bytes[..]);
+        assert_eq!(Peer::of_bytes(&bytes), Some(PEER));
+        assert_eq!(Peer::of_bytes(&bytes[1..]), None);
+        let address = "10.0.0.1".parse().unwrap();
+        assert_eq!(PEER.destination(), Destination::new(7, address, 32));
+    }
 
     fn name(advice: &[u8]) -> String {
         let name = advice[..16].split(|byte| *byte == 0).next().unwrap();
@@ -249,7 +385,7 @@ mod tests {
         let rest =
             "\"congestion_control\": \"reno\", \"pacing_mbps\": 8.0, \"full_mode\": \"rate\",";
         let answer = answer("congestion-control", rest);
-        let advice = asker(&[]).advice(&answer, PEER, 5_000_000_000);
+        let advice = asker(&[]).follow(&answer, PEER, 5_000_000_000);
         let mut expected = b"reno".to_vec();
         expected.resize(16, 0);
         expected.extend(1_000_000u32.to_ne_bytes());
@@ -266,9 +402,9 @@ mod tests {
         // The kernel's own stands for nocc, which may not be loaded here.
         let rest = "\"congestion_control\": \"reno\", \"pacing_mbps\": 8.0,";
         let off = answer("no-congestion-control", rest);
-        let inside = asker(&["10.0.0.0/8"]).advice(&off, PEER, 0);
+        let inside = asker(&["10.0.0.0/8"]).follow(&off, PEER, 0);
         assert_eq!(name(&inside), "reno");
-        let outside = asker(&["192.0.2.0/24"]).advice(&off, PEER, 0);
+        let outside = asker(&["192.0.2.0/24"]).follow(&off, PEER, 0);
         let standard = fairwind_kernel::sysctl(STANDARD).unwrap();
         assert_eq!(name(&outside), standard.trim());
         assert_eq!(outside[16..20], [0; 4]);

@@ -104,7 +104,7 @@ impl Attached {
         messages::collect();
         let mut attached = attach(group, given).map_err(|error| refused(&error))?;
         let following = given.advisor.as_ref();
-        let following = following.map(|advisor| Following::start(&attached.object, advisor));
+        let following = following.map(|advisor| Following::start(&attached.object, advisor, false));
         attached.following = following.transpose()?;
         Ok(attached)
     }

@@ -25,4 +25,5 @@ pub mod hold;
 pub mod host;
 pub mod policy;
 pub mod run;
+pub mod starts;
 pub mod summary;

@@ -76,6 +76,15 @@ impl AdvisedStart {
         AdvisedStart { until_ns, ..self }
     }
 
+    /// The same forecast, which a connection has for itself until this time.
+    #[must_use]
+    pub fn held_until(self, held_until_ns: u64) -> AdvisedStart {
+        AdvisedStart {
+            held_until_ns,
+            ..self
+        }
+    }
+
     /// As the structure lies in the kernel's memory.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let times = [self.rate, self.until_ns, self.held_until_ns];

@@ -88,7 +88,7 @@ fn a_download_with_good_advice_is_faster_in_the_simulator() {
     let (result, phases) = run(&Sim, &format!("{DOWNLOAD}{ADVISED}"));
     assert_eq!(phases, VALIDATED);
     assert_eq!(result.flows[0].retransmits, 0);
-    assert!(seconds(&Sim, ADVISED) < 0.7 * seconds(&Sim, ""));
+    assert!(seconds(&Sim, ADVISED) < 0.8 * seconds(&Sim, ""));
 }
 
 #[test]
@@ -100,7 +100,46 @@ fn a_download_with_good_advice_is_faster_on_the_kernel() {
     let (_, phases) = run(&lab, &format!("{DOWNLOAD}{ADVISED}"));
     // The tracer may miss a phase; this one comes only of a jump, and stays.
     assert_eq!(phases.last(), Some(&(0, 11)), "{phases:?}");
-    assert!(seconds(&lab, ADVISED) < 0.8 * seconds(&lab, ""));
+    assert!(seconds(&lab, ADVISED) < 0.85 * seconds(&lab, ""));
+}
+
+const BACKGROUND: &str = "congestion_control = \"fairwind\"\n";
+
+#[test]
+fn a_background_download_with_good_advice_is_faster_in_the_simulator() {
+    let advised = format!("{BACKGROUND}{ADVISED}");
+    assert!(seconds(&Sim, &advised) < 0.9 * seconds(&Sim, BACKGROUND));
+}
+
+#[test]
+fn a_background_download_with_good_advice_is_faster_on_the_kernel() {
+    if !permitted(fairwind_lab::privilege::check()) {
+        return;
+    }
+    let lab = Lab::default();
+    let advised = format!("{BACKGROUND}{ADVISED}");
+    assert!(seconds(&lab, &advised) < 0.95 * seconds(&lab, BACKGROUND));
+}
+
+#[test]
+fn a_background_download_starts_as_any_where_the_advice_does_not_fit() {
+    let plain = seconds(&Sim, BACKGROUND);
+    for advised in [
+        // It no longer holds.
+        ADVISED.replace("}", ", until = \"150ms\" }"),
+        // Of another path.
+        ADVISED.replace("100ms", "300ms"),
+        // The first window has waited for more than a thirty-second.
+        ADVISED.replace("100ms", "96ms"),
+        // No more than the window already.
+        ADVISED.replace("100Mbit", "5Mbit"),
+    ] {
+        assert_eq!(
+            seconds(&Sim, &format!("{BACKGROUND}{advised}")),
+            plain,
+            "{advised}"
+        );
+    }
 }
 
 #[test]

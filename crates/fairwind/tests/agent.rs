@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use fairwind_cc::kernel::{check_requirements, load_as};
 use fairwind_cc::native;
+use fairwind_testing::advisor::{Reply, TestAdvisor, advice};
 use fairwind_testing::{in_new_network_namespace, permitted, root, wait_until};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::everybody::Everybody;
@@ -151,12 +152,12 @@ impl Drop for Host {
 }
 
 /// A BPF file system of the test's own, which the host may not have.
-struct Mounted {
+pub(crate) struct Mounted {
     holder: Child,
 }
 
 impl Mounted {
-    fn new() -> Mounted {
+    pub(crate) fn new() -> Mounted {
         let mut holder = Command::new("unshare")
             .args(["--mount", "sh", "-c"])
             .arg("mount -t bpf bpf /sys/fs/bpf && echo mounted && exec sleep 100")
@@ -171,7 +172,7 @@ impl Mounted {
     }
 
     /// The command where the file system is seen.
-    fn inside(&self, command: Command) -> Command {
+    pub(crate) fn inside(&self, command: &Command) -> Command {
         let mut inside = Command::new("nsenter");
         inside.args(["--mount", "--target", &self.holder.id().to_string()]);
         inside.arg(command.get_program()).args(command.get_args());
@@ -565,7 +566,7 @@ fn what_a_killed_agent_has_left_is_taken_over_or_given_back() {
     let host = Host::new();
     host.policy(RENO_OUT);
     let mounted = Mounted::new();
-    let there = |command: Command| mounted.inside(command);
+    let there = |command: Command| mounted.inside(&command);
     let killed = |agent: &mut Agent| {
         agent.signal(libc::SIGKILL);
         agent.child.wait().unwrap();
@@ -718,7 +719,7 @@ fn downloads_are_held_down_and_let_go_when_the_agent_is_killed() {
         "[[rule]]\nname = \"a\"\nbackground = true\nmatch = { programs = [\"python3\"] }\n",
     );
     let mounted = Mounted::new();
-    let mut agent = Agent::start(mounted.inside(host.command(&[])));
+    let mut agent = Agent::start(mounted.inside(&host.command(&[])));
     let procs = host.group.join("cgroup.procs");
     let download = format!(
         "echo 0 > {}; (sleep 4; exec iperf3 -c $1 -R -t 14 > /dev/null) & exec /usr/bin/python3 -c '{DOWNLOAD}' $1",
@@ -842,6 +843,153 @@ fn rules_follow_the_advisor() {
     assert_eq!(connections.filter(|one| one["advised"] == true).count(), 2);
     assert!(host.ask(&["undo"]).status.success());
     assert!(!program.controls("first")[0].starts_with("fw_"));
+}
+
+/// The answer that a path carries 100 Mbit/s at least, in 100 ms.
+pub(crate) fn forecast(control: &str) -> Reply {
+    let forecast = json!({
+        "congestion_control": control, "interval_mbps": [100.0, 120.0], "rtt_ms": 100.0,
+    });
+    Reply::Advice(advice(20.0, forecast))
+}
+
+/// Opens connections, one after the other, and prints of each the largest congestion window of its first 350 ms.
+const STARTS: &str = "
+import socket, struct, sys, time
+def window(stream): return struct.unpack_from(\"I\", stream.getsockopt(6, 11, 104), 80)[0]
+def begin():
+    while True:
+        stream = socket.socket()
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8000000)
+        try: stream.connect((sys.argv[1], 9000)); return stream
+        except OSError: time.sleep(0.1)
+for _ in range(8):
+    stream, most = begin(), 0
+    stream.setblocking(False)
+    end = time.monotonic() + 0.35
+    while time.monotonic() < end:
+        try: stream.send(bytes(1 << 16))
+        except BlockingIOError: time.sleep(0.005)
+        most = max(most, window(stream))
+    print(most, flush=True)
+    stream.close()
+    time.sleep(0.5)
+";
+
+const SINK: &str = "
+import socket, threading
+server = socket.socket()
+server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8000000)
+server.bind((\"0.0.0.0\", 9000))
+server.listen()
+def sink(stream):
+    while stream.recv(1 << 16): pass
+while True: threading.Thread(target=sink, args=(server.accept()[0],)).start()
+";
+
+#[test]
+fn new_connections_start_as_the_advisor_forecasts() {
+    let Some(_turn) = in_the_lab() else { return };
+    if !may_run() {
+        return;
+    }
+    let unknown = json!({"congestion_control": "fw_cubic", "interval_mbps": null});
+    let unknown = Reply::Advice(advice(0.6, unknown));
+    let advisor = TestAdvisor::answering(vec![unknown, forecast("fw_cubic")]);
+    let host = Host::new();
+    host.policy(&format!(
+        "advisor = \"{}\"\n[[rule]]\nname = \"all\"\nadvised = true\n",
+        advisor.url()
+    ));
+    let _agent = host.agent(&[]);
+    let procs = host.group.join("cgroup.procs");
+    let client = format!(
+        "echo 0 > {}; exec /usr/bin/python3 -c '{STARTS}' $1",
+        procs.display()
+    );
+    let output = Command::new(FAIRWIND)
+        .args(["lab", "exec", "--bandwidth", "100Mbit/s"])
+        .args(["--delay", "50ms", "--queue", "820pkt", "--server"])
+        .arg(format!("/usr/bin/python3 -c '{SINK}'"))
+        .args(["--", "sh", "-c", &client, "sh", "{peer}"])
+        .output()
+        .unwrap();
+    let said = text(&output.stdout);
+    let windows: Vec<u32> = said.lines().map(|line| line.parse().unwrap()).collect();
+    let [plain, advised @ ..] = &windows[..] else {
+        panic!("{said}{}", text(&output.stderr))
+    };
+    assert!(*plain < 200, "{plain} packets without a forecast");
+    // The product is 822 packets. A busy machine may look like a queue.
+    let has_jumped = advised.iter().any(|window| *window >= 380);
+    assert!(has_jumped, "{advised:?} packets with one");
+    let status = host.status();
+    let start = &status["advised_starts"][0];
+    assert_eq!(start["rate_mbps"], 100.0, "{status}");
+    assert_eq!(start["rtt_ms"], 100.0);
+    let control = start["congestion_control"].as_str().unwrap();
+    assert!(control.starts_with("fw_cubic"), "{control}");
+    let holds_for_s = start["holds_for_s"].as_f64().unwrap();
+    assert!((1.0..=50.0).contains(&holds_for_s), "{holds_for_s} s");
+    let shown = text(&host.ask(&["status"]).stdout);
+    assert!(shown.contains("advised start to"), "{shown}");
+    assert!(host.ask(&["undo"]).status.success());
+    assert_eq!(host.status()["advised_starts"], json!([]));
+}
+
+#[test]
+fn an_advised_start_ends_with_the_agent_or_by_its_time() {
+    if !may_run() {
+        return;
+    }
+    let mounted = Mounted::new();
+    let fairwind = |arguments: &[&str]| {
+        let mut command = Command::new(FAIRWIND);
+        command.args(arguments);
+        let output = mounted.inside(&command).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    fairwind(&["cc", "load", "cubic", "--prefix", "fwagent_"]);
+    let advised = || serde_json::from_str::<Value>(&fairwind(&["cc", "advise", "--json"])).unwrap();
+    let advisor = TestAdvisor::answering(vec![forecast("fwagent_cubic")]);
+    let host = Host::new();
+    host.policy(&format!(
+        "advisor = \"{}\"\n[[rule]]\nname = \"all\"\nadvised = true\nmatch = {{ direction = \"out\" }}\n",
+        advisor.url()
+    ));
+    let mut program = host.program();
+    program.keep("server", "listen()");
+    let peer = "pair(kept['server'], None, lambda s: s.bind(('127.0.0.2', 0)))";
+
+    let dry = Agent::start(mounted.inside(&host.command(&["--dry-run"])));
+    program.keep("told", peer);
+    wait_until("the advisor is asked", || !advisor.asked().is_empty());
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(advised(), json!([]));
+    drop(dry);
+
+    let mut agent = Agent::start(mounted.inside(&host.command(&[])));
+    program.keep("first", peer);
+    wait_until("the start is advised", || advised() != json!([]));
+    let start = &advised()[0];
+    assert_eq!(start["destination"], "127.0.0.1/32");
+    assert_eq!(start["rate_mbps"], 100.0);
+    assert_eq!(start["rtt_ms"], 100.0);
+    agent.signal(libc::SIGTERM);
+    agent.child.wait().unwrap();
+    assert_eq!(advised(), json!([]));
+
+    let mut agent = Agent::start(mounted.inside(&host.command(&[])));
+    program.keep("second", peer);
+    wait_until("the start is advised", || advised() != json!([]));
+    agent.signal(libc::SIGKILL);
+    agent.child.wait().unwrap();
+    let holds_for_s = advised()[0]["holds_for_s"].as_u64().unwrap();
+    assert!(holds_for_s <= 50, "{holds_for_s} s after the agent");
+    program.keep("first", "None");
+    program.keep("second", "None");
+    fairwind(&["cc", "unload", "cubic", "--prefix", "fwagent_"]);
 }
 
 /// Sends until the congestion control is another, and prints it.

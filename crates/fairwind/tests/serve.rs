@@ -11,8 +11,12 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairwind_testing::{or_skip, wait_until};
+use fairwind_cc::kernel::check_requirements;
+use fairwind_testing::advisor::TestAdvisor;
+use fairwind_testing::{or_skip, permitted, root, wait_until};
 use rustix::process::Signal;
+
+use crate::agent::{Mounted, forecast};
 
 /// A user and a group without rights.
 pub(crate) const NOBODY: u32 = 65_534;
@@ -434,4 +438,33 @@ pub(crate) fn lines(log: &Path) -> usize {
 fn mkfifo(path: &Path) {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+#[test]
+fn downloads_start_as_the_advisor_forecasts_though_root_is_given_up() {
+    if !permitted(check_requirements()) || !permitted(root()) {
+        return;
+    }
+    let mounted = Mounted::new();
+    let load = |what: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fairwind"));
+        command.args(["cc", what, "cubic", "--prefix", "fwserve_"]);
+        let output = mounted.inside(&command).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), vec![0; 100_000]).unwrap();
+    chown(dir.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let advisor = TestAdvisor::answering(vec![forecast("fwserve_cubic")]);
+    load("load");
+    let mut command = fairwind(&[dir.path().to_str().unwrap(), "--listen", "127.0.0.1:0"]);
+    command.args(["--advisor", &advisor.url()]);
+    let service = Service::by(&mut mounted.inside(&command));
+    let mut get = Command::new("curl");
+    get.args(["--silent", "--output", "/dev/null"]);
+    let status = get.arg(format!("{}file", service.url)).status().unwrap();
+    assert!(status.success(), "{status}");
+    service.tells("start plain -> 100 Mbit/s in 100 ms");
+    drop(service);
+    load("unload");
 }

@@ -422,7 +422,7 @@ fn a_control_that_takes_no_advice_gets_none() {
 x.toml:15:17: `advised_start` with a congestion control that takes none
   15 | advised_start = { rate = \"1Mbit/s\", rtt = \"50ms\" }
      |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  help: leave it out, or choose one of cubic, reno"
+  help: leave it out, or choose one of cubic, fairwind, reno"
     );
 }
 

@@ -20,7 +20,9 @@ struct action {
 	u8 is_advised; /* but for what an advisor says */
 };
 
+/* A peer, as a network namespace sees it. */
 struct peer {
+	u32 netns;
 	u32 address[4];
 };
 

@@ -62,19 +62,18 @@ struct {
 
 static __always_inline struct advice *advice_for(struct bpf_sock_ops *ctx)
 {
-	struct peer peer = {};
+	struct bpf_sock *socket = ctx->sk;
+	struct tcp_sock *tp;
+	struct peer peer;
+	u32 local[4];
 
-	if (!settings.action.is_advised || is_within_host(ctx))
+	if (!settings.action.is_advised || !socket || is_within_host(ctx))
 		return 0;
-	if (ctx->family == AF_INET6) {
-		peer.address[0] = ctx->remote_ip6[0];
-		peer.address[1] = ctx->remote_ip6[1];
-		peer.address[2] = ctx->remote_ip6[2];
-		peer.address[3] = ctx->remote_ip6[3];
-	} else {
-		peer.address[2] = __builtin_bswap32(0xffff);
-		peer.address[3] = ctx->remote_ip4;
-	}
+	tp = bpf_skc_to_tcp_sock(socket);
+	if (!tp)
+		return 0;
+	peer.netns = netns((struct sock *)tp);
+	addresses((struct sock *)tp, local, peer.address);
 	return advice_on(&peer, bpf_ktime_get_ns());
 }
 

@@ -167,6 +167,7 @@ static __always_inline struct advice *advice_for(struct sock *sk, u64 now)
 	bool is_within = true;
 	struct peer peer;
 
+	peer.netns = netns(sk);
 	addresses(sk, local, remote);
 	for (int i = 0; i < 4; i++) {
 		peer.address[i] = remote[i];

@@ -339,6 +339,8 @@ impl Agent {
             reloads: self.reloads,
             survives: self.pin.can_be(),
             rules: rules.collect(),
+            advised_starts: self.host.advised_starts(),
+            starts_found_wrong: self.host.starts_found_wrong(),
             connections: None,
         }
     }

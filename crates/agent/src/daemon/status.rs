@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::host::{Connection, Counts};
+use crate::starts::AdvisedDestination;
 
 /// The state of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -24,6 +25,12 @@ pub struct Status {
     pub survives: bool,
     /// In the order in which they are tried.
     pub rules: Vec<RuleStatus>,
+    /// Destinations whose new connections start as the advisor forecasts.
+    #[serde(default)]
+    pub advised_starts: Vec<AdvisedDestination>,
+    /// How often connections have found a forecast of the policy's advisor wrong.
+    #[serde(default)]
+    pub starts_found_wrong: u64,
     /// The connections that are there, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<Vec<LiveConnection>>,
@@ -108,6 +115,18 @@ impl Status {
             &one(self.reloads as f64),
         );
         family(
+            "advised_starts",
+            "gauge",
+            "Destinations whose new connections start as the advisor forecasts.",
+            &one(self.advised_starts.len() as f64),
+        );
+        family(
+            "starts_found_wrong_total",
+            "counter",
+            "How often connections have found a forecast wrong.",
+            &one(self.starts_found_wrong as f64),
+        );
+        family(
             "connections_total",
             "counter",
             "Connections that met the rule.",
@@ -176,12 +195,16 @@ mod tests {
                     ..Counts::default()
                 },
             }],
+            advised_starts: Vec::new(),
+            starts_found_wrong: 4,
             connections: None,
         };
         let text = status.metrics();
         for line in [
             "# TYPE fairwind_agent_reloads_total counter",
             "fairwind_agent_reloads_total 2",
+            "fairwind_agent_advised_starts 0",
+            "fairwind_agent_starts_found_wrong_total 4",
             "fairwind_agent_connections_total{rule=\"a \\\"b\\\"\"} 3",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}: {text}");

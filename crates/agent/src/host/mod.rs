@@ -15,6 +15,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object};
 
 use crate::advised::{FollowError, Following};
 use crate::policy::Policy;
+use crate::starts::AdvisedDestination;
 
 use holder::Holder;
 
@@ -119,7 +120,7 @@ impl Host {
             following: None,
         };
         host.hold(orders.policy)?;
-        host.follow(orders.policy)?;
+        host.follow(orders)?;
         adopt(&host.object)?;
         Ok(host)
     }
@@ -142,11 +143,12 @@ impl Host {
         self.object = object;
         self.generation = generation;
         self.hold(orders.policy)?;
-        self.follow(orders.policy)
+        self.follow(orders)
     }
 
     /// Begins to ask the policy's advisor, or ends it.
-    fn follow(&mut self, policy: &Policy) -> Result<(), HostError> {
+    fn follow(&mut self, orders: &Orders<'_>) -> Result<(), HostError> {
+        let policy = orders.policy;
         let mut rules = policy.rules.iter();
         if !rules.any(|rule| rule.action.is_advised) {
             self.following = None;
@@ -154,7 +156,13 @@ impl Host {
         }
         let followed = self.following.as_ref().map(Following::advisor);
         if followed != Some(&policy.advisor) {
-            self.following = Some(Following::start(&self.object, &policy.advisor)?);
+            // What it has said is forgotten before the other says anything.
+            self.following = None;
+            self.following = Some(Following::start(
+                &self.object,
+                &policy.advisor,
+                orders.is_dry,
+            )?);
         }
         Ok(())
     }
@@ -211,6 +219,17 @@ impl Host {
                 Counts::parse(&found.ok().flatten().unwrap_or_default())
             })
             .collect()
+    }
+
+    /// The destinations whose new connections start as the policy's advisor forecasts.
+    pub fn advised_starts(&self) -> Vec<AdvisedDestination> {
+        let following = self.following.as_ref();
+        following.map(Following::starts).unwrap_or_default()
+    }
+
+    /// How often connections have found a forecast of that advisor wrong.
+    pub fn starts_found_wrong(&self) -> u64 {
+        self.following.as_ref().map_or(0, Following::found_wrong)
     }
 
     fn everywhere(&self, name: &str, each: impl FnMut(&[u8])) -> Result<(), HostError> {

@@ -20,7 +20,7 @@ const NETNS_BITS: u32 = 32;
 const MAPPED_BITS: u32 = 96;
 
 /// Destinations that begin with the same bits, as seen from a network namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Destination {
     netns: u32,
     address: Ipv6Addr,
@@ -96,7 +96,7 @@ pub struct AdvisedStarts {
 
 impl AdvisedStarts {
     /// Of a control that is loaded; `None`: it takes no advice.
-    pub(super) fn of(control: &Verified) -> Option<AdvisedStarts> {
+    pub(super) fn of_loaded(control: &Verified) -> Option<AdvisedStarts> {
         let handle = |name: &str| {
             let map = control.advised().find(|map| map.name() == OsStr::new(name));
             MapHandle::try_from(&map?).ok()
@@ -157,6 +157,31 @@ impl AdvisedStarts {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(failed("forget")(error)),
+        }
+    }
+
+    /// What a connection to all of this destination would be advised: of this prefix, or else of the longest that has it.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn find(&self, to: &Destination) -> Result<Option<AdvisedStart>, AdviceError> {
+        let value = self.paths.lookup(&to.key(), MapFlags::ANY);
+        let value = value.map_err(failed("tell"))?;
+        Ok(value.as_deref().and_then(AdvisedStart::from_bytes))
+    }
+
+    /// What is advised of exactly this destination.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn of(&self, to: &Destination) -> Result<Option<AdvisedStart>, AdviceError> {
+        // A look-up would find a shorter prefix, too.
+        let key = to.key();
+        match self.paths.keys().any(|other| other == key) {
+            true => self.find(to),
+            false => Ok(None),
         }
     }
 

@@ -64,7 +64,7 @@ impl Loaded {
 
     /// What its connections are advised of their paths; `None`: it takes no advice.
     pub fn advised_starts(&self) -> Option<AdvisedStarts> {
-        AdvisedStarts::of(&self.object)
+        AdvisedStarts::of_loaded(&self.object)
     }
 
     /// Its parameters.

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{LoadError, Loaded, available, load_as, own_name};
+use super::{AdvisedStarts, LoadError, Loaded, Pins, available, load_as, own_name};
 use crate::native::{self, Parameters};
 
 /// Attempts to find an unused name.
@@ -24,13 +24,21 @@ pub enum Choice {
 pub struct Provided {
     name: String,
     /// Keeps it loaded, if it was loaded for this run.
-    _loaded: Option<Loaded>,
+    loaded: Option<Loaded>,
 }
 
 impl Provided {
     /// Its name in the kernel.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What its connections are advised of their paths; `None`: it takes no advice, or is held by another process.
+    pub fn advised_starts(&self) -> Option<AdvisedStarts> {
+        match &self.loaded {
+            Some(loaded) => loaded.advised_starts(),
+            None => Pins::default().advised_starts_of(&self.name),
+        }
     }
 }
 
@@ -49,7 +57,7 @@ pub fn provide(choice: &Choice) -> Result<Provided, LoadError> {
     if kernel.contains(name) {
         return Ok(Provided {
             name: name.clone(),
-            _loaded: None,
+            loaded: None,
         });
     }
     match native::find(own_name(name)) {
@@ -66,7 +74,7 @@ fn load(parameters: &Parameters) -> Result<Provided, LoadError> {
     let loaded = load_private(parameters)?;
     Ok(Provided {
         name: loaded.name().to_owned(),
-        _loaded: Some(loaded),
+        loaded: Some(loaded),
     })
 }
 

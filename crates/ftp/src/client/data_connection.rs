@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fairwind_transfer::{Direction, SocketPlan, Transfer, TransferWatcher};
 use rustix::event::PollFlags;
@@ -16,6 +16,10 @@ use socket2::SockRef;
 use super::progress::wait;
 use super::{ClientError, DataMode, Session};
 use crate::protocol::{Reply, host_port};
+
+/// How long a data connection is waited for at a port that was asked for in advance: the server may have given it up, and a
+/// firewall may not have seen it. Then it is asked for again.
+const IN_ADVANCE_PATIENCE: Duration = Duration::from_secs(4);
 
 /// An open data connection.
 pub(super) struct Channel {
@@ -99,12 +103,11 @@ impl Session {
     /// The address at which the server listens: EPSV, or PASV if that is refused over IPv4.
     pub(super) fn ask_passive(&mut self) -> Result<SocketAddr, ClientError> {
         let peer = self.control.peer;
+        self.listening = None;
         if !self.plain_addresses {
             let reply = self.control.ask("EPSV", b"")?;
-            if reply.code == 229 {
-                let port = host_port::parse_epsv_reply(&reply.text())
-                    .map_err(|error| self.control.protocol_error(&error.to_string()))?;
-                return Ok(SocketAddr::new(peer.ip(), port));
+            if let Some(address) = self.extended_address(&reply)? {
+                return Ok(address);
             }
             if peer.is_ipv6() {
                 return Err(self.control.refused(reply));
@@ -112,6 +115,27 @@ impl Session {
             self.plain_addresses = true;
         }
         self.ask_pasv()
+    }
+
+    /// Whether EPSV may be sent before the replies to other commands. Firewalls that open the port of the reply look for it
+    /// at the beginning of a segment, so this is only for servers that send each reply in one of its own.
+    pub(super) fn takes_passive_in_advance(&self) -> bool {
+        self.options.mode == DataMode::Passive
+            && !self.plain_addresses
+            && self.features.has("PIPELINING")
+    }
+
+    /// The address in the reply to EPSV; `None` if it is refused.
+    pub(super) fn extended_address(
+        &self,
+        reply: &Reply,
+    ) -> Result<Option<SocketAddr>, ClientError> {
+        if reply.code != 229 {
+            return Ok(None);
+        }
+        let port = host_port::parse_epsv_reply(&reply.text());
+        let port = port.map_err(|error| self.control.protocol_error(&error.to_string()))?;
+        Ok(Some(SocketAddr::new(self.control.peer.ip(), port)))
     }
 
     /// The address in the reply to PASV, unchecked.
@@ -171,22 +195,27 @@ impl Session {
     }
 
     fn open_passive(&mut self, plan: &SocketPlan) -> Result<Opening, ClientError> {
-        let address = self.passive_address()?;
-        let connect = || {
+        let patience = self.options.patience;
+        let connect = |address: SocketAddr, patience| -> io::Result<TcpStream> {
             let socket = plan.socket(address)?;
-            socket.connect_timeout(&address.into(), self.options.patience)?;
+            socket.connect_timeout(&address.into(), patience)?;
             plan.settle(SockRef::from(&socket))?;
             Ok(TcpStream::from(socket))
         };
-        connect().map(Opening::Open).map_err(|error: io::Error| {
-            let patience = self.options.patience;
-            match error.kind() {
+        if let Some(address) = self.listening.take()
+            && let Ok(stream) = connect(address, patience.min(IN_ADVANCE_PATIENCE))
+        {
+            return Ok(Opening::Open(stream));
+        }
+        let address = self.passive_address()?;
+        connect(address, patience)
+            .map(Opening::Open)
+            .map_err(|error| match error.kind() {
                 io::ErrorKind::TimedOut => {
                     ClientError::data(address, format!("not there within {patience:?}"))
                 }
                 _ => ClientError::data(address, error),
-            }
-        })
+            })
     }
 
     fn open_active(&mut self, plan: SocketPlan) -> Result<Opening, ClientError> {

@@ -190,7 +190,7 @@ impl Retrieval {
 impl Task for Fetch<'_> {
     fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
         session.can_read(&self.retrieval.remote)?;
-        let original = Original::ask(session, &self.retrieval.remote)?;
+        let original = Original::ask_before_download(session, &self.retrieval.remote)?;
         if self.sink.is_none() {
             if original.size.is_none() {
                 // Avoids creating a partial file for a file that does not exist.

@@ -32,6 +32,8 @@ pub struct Session {
     pub(super) plain_listings: bool,
     /// How names that are not UTF-8 are sent.
     pub(super) name_encoding: NameEncoding,
+    /// Where the server listens already for the next data connection.
+    pub(super) listening: Option<SocketAddr>,
     /// The login directory.
     home: Option<Vec<u8>>,
 }
@@ -79,6 +81,7 @@ impl Session {
             chosen_hash: None,
             plain_listings: false,
             name_encoding: NameEncoding::default(),
+            listening: None,
             home: None,
         })
     }
@@ -342,6 +345,24 @@ impl Original {
     /// Asks the server with SIZE and MDTM.
     pub(super) fn ask(session: &mut Session, path: &[u8]) -> Result<Self, ClientError> {
         let [bytes, time] = session.control.ask_all([("SIZE", path), ("MDTM", path)])?;
+        Ok(Self {
+            size: size(&bytes),
+            modified: modified(&time),
+        })
+    }
+
+    /// The same before a download: a server that takes commands in advance listens for the data connection meanwhile.
+    pub(super) fn ask_before_download(
+        session: &mut Session,
+        path: &[u8],
+    ) -> Result<Self, ClientError> {
+        if !session.takes_passive_in_advance() {
+            return Self::ask(session, path);
+        }
+        session.prepare()?;
+        let commands = [("SIZE", path), ("MDTM", path), ("EPSV", b"".as_slice())];
+        let [bytes, time, listens] = session.control.ask_all(commands)?;
+        session.listening = session.extended_address(&listens)?;
         Ok(Self {
             size: size(&bytes),
             modified: modified(&time),

@@ -24,6 +24,7 @@ impl Session {
         lines.extend(["EPRT", "EPSV", "MDTM", "MFMT"].map(String::from));
         lines.push(format!("HASH {}", hashes.join(";")));
         lines.push(self.state.selection.feature());
+        lines.push("PIPELINING".into());
         lines.extend(["RANG STREAM", "REST STREAM", "SIZE", "TVFS", "UTF8"].map(String::from));
         lines.extend(["XCRC", "XMD5", "XSHA1", "XSHA256", "XSHA512"].map(String::from));
         for extension in &self.extensions {

@@ -14,6 +14,8 @@ pub(super) struct Script {
     pub features: Vec<&'static str>,
     /// Whether it supports EPSV and EPRT.
     pub extended: bool,
+    /// How many of a session's first replies to EPSV name a port where nobody listens.
+    pub dead_ports: usize,
     /// An address for the reply to PASV in place of the real one.
     pub passive_address: Option<&'static str>,
     /// The data sent for MLSD, LIST and NLST.
@@ -32,6 +34,7 @@ impl Default for Script {
             before_greeting: Vec::new(),
             features: Vec::new(),
             extended: false,
+            dead_ports: 0,
             passive_address: None,
             listing: "",
             names: None,
@@ -78,6 +81,7 @@ fn session(stream: TcpStream, script: &Script, heard: &Mutex<Vec<String>>) -> st
     out.write_all(&script.before_greeting)?;
     out.write_all(b"220 Hello\r\n")?;
     let mut listener = None;
+    let mut dead_ports = script.dead_ports;
     for line in BufReader::new(stream).split(b'\n') {
         let line = String::from_utf8_lossy(line?.trim_ascii_end()).into_owned();
         heard.lock().unwrap().push(line.clone());
@@ -97,6 +101,12 @@ fn session(stream: TcpStream, script: &Script, heard: &Mutex<Vec<String>>) -> st
                 )
             }
             "SIZE" => format!("213 {}", script.content.len()),
+            "EPSV" if script.extended && dead_ports > 0 => {
+                dead_ports -= 1;
+                // It is closed at once.
+                let port = listen(&mut None)?;
+                format!("229 Here (|||{port}|)")
+            }
             "EPSV" if script.extended => {
                 format!("229 Here (|||{}|)", listen(&mut listener)?)
             }

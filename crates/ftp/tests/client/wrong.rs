@@ -47,6 +47,38 @@ fn a_wrong_password_is_told_and_not_tried_again() {
     assert!(begin.elapsed() < Duration::from_secs(5));
 }
 
+/// What a server that takes commands in advance hears of a download.
+fn heard_in_advance(script: Script) -> Vec<String> {
+    let server = scripted(Script {
+        features: vec!["EPSV", "PIPELINING", "SIZE"],
+        ..script
+    });
+    let here = tempfile::tempdir().unwrap();
+    let target = here.path().join("x");
+    get(server.address, "x", &target, options()).unwrap();
+    assert_eq!(fs::read(&target).unwrap(), b"content");
+    let heard = server.heard().into_iter();
+    let heard = heard.skip_while(|line| !line.starts_with("SIZE"));
+    heard.take_while(|line| !line.starts_with("RETR")).collect()
+}
+
+#[test]
+fn a_port_that_was_asked_for_in_advance_is_asked_for_again_if_nobody_listens() {
+    let heard = heard_in_advance(Script {
+        extended: true,
+        ..Script::default()
+    });
+    assert_eq!(heard, ["SIZE x", "MDTM x", "EPSV"]);
+    let heard = heard_in_advance(Script {
+        extended: true,
+        dead_ports: 1,
+        ..Script::default()
+    });
+    assert_eq!(heard, ["SIZE x", "MDTM x", "EPSV", "EPSV"]);
+    let heard = heard_in_advance(Script::default());
+    assert_eq!(heard, ["SIZE x", "MDTM x", "EPSV", "EPSV", "PASV"]);
+}
+
 #[test]
 fn a_file_that_is_not_there_begins_nothing_here() {
     let server = Running::start();

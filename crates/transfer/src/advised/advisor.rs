@@ -1,5 +1,6 @@
 //! The advisor as transfers see it: it may be slow, wrong or gone.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use fairwind_advice_client::{Client, ClientError};
 use parking_lot::Mutex;
 
 use super::observer::Memory;
+use super::starts::Starts;
 use crate::RateLimitedLog;
 
 /// How long to wait for an answer at all. Within [`ANSWER_DEADLINE`] it is in time; later, it is applied when it
@@ -38,6 +40,8 @@ pub struct Advisor {
     waiting: AtomicUsize,
     /// What earlier transfers have observed of their paths.
     pub(super) memory: Memory,
+    /// How connections may be advised to start.
+    pub(super) starts: Arc<Starts>,
 }
 
 /// There is no sound advice.
@@ -49,7 +53,8 @@ struct Lost {
 }
 
 impl Advisor {
-    /// The advisor at `url`, with the token from the environment. Nothing is asked yet.
+    /// The advisor at `url`, with the token from the environment. Nothing is asked yet. Connections can be advised to start
+    /// by its forecasts if this process may write to BPF maps now: later it may give that right up.
     ///
     /// # Errors
     /// If `url` is not the URL of an advisor, or the environment's token is invalid.
@@ -64,6 +69,7 @@ impl Advisor {
             losses: RateLimitedLog::new(),
             waiting: AtomicUsize::new(0),
             memory: Memory::default(),
+            starts: Arc::new(Starts::open()),
         })
     }
 
@@ -139,7 +145,6 @@ impl Advisor {
 mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
-    use std::sync::Arc;
     use std::thread;
 
     use super::super::{Follow, Journal};

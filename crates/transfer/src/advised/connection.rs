@@ -3,6 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairwind_advice::wire::Limited;
@@ -16,6 +17,7 @@ use super::congestion_control::{self, Refusal};
 use super::limited::Sent;
 use super::orders::{Orders, in_mbps};
 use super::record::{Event, EventLog, Setting};
+use super::starts::{InWords, Starts};
 use crate::Direction;
 
 /// The copy of a data socket that advice is applied to, and what has been changed on it.
@@ -30,6 +32,9 @@ pub(super) struct Connection {
     pacing: Option<u64>,
     send: Buffer,
     receive: Buffer,
+    starts: Arc<Starts>,
+    /// What it does with its first window has been decided.
+    has_started: bool,
 }
 
 /// Whether congestion control may be off on the path to a peer.
@@ -40,7 +45,11 @@ pub(super) struct Permit {
 
 impl Connection {
     /// Duplicates the socket; the copy lives as long as this value.
-    pub(super) fn new(socket: BorrowedFd<'_>, direction: Direction) -> io::Result<Self> {
+    pub(super) fn new(
+        socket: BorrowedFd<'_>,
+        direction: Direction,
+        starts: Arc<Starts>,
+    ) -> io::Result<Self> {
         let initial = tcp_congestion(socket)?;
         Ok(Self {
             socket: socket.try_clone_to_owned()?,
@@ -50,6 +59,8 @@ impl Connection {
             pacing: None,
             send: Buffer::of(Direction::Send),
             receive: Buffer::of(Direction::Receive),
+            starts,
+            has_started: false,
         })
     }
 
@@ -89,6 +100,7 @@ impl Connection {
             self.set_control(&self.initial.clone(), log);
             self.pace(orders.pacing.filter(|_| !orders.off), log);
         }
+        self.advise_start(orders, log);
         let role = if orders.off && permitted && taken {
             Role::BoundsFlight
         } else {
@@ -132,6 +144,25 @@ impl Connection {
             seconds: time.as_secs_f64(),
         };
         Some(sent.limited())
+    }
+
+    /// Its congestion control looks that up when the first window has been acknowledged.
+    fn advise_start(&mut self, orders: &Orders, log: &mut EventLog<'_>) {
+        let is_first = !std::mem::replace(&mut self.has_started, true);
+        if !is_first || !self.starts.are_taken_by(&self.control) {
+            return;
+        }
+        let Some(start) = &orders.start else { return };
+        let wanted = InWords(*start).to_string();
+        match self.starts.advise(&self.socket, &self.control, start) {
+            Ok(()) => log.change(Setting::Start, "plain".into(), wanted),
+            Err(Refusal { reason, fix }) => log.events.push(Event::Refused {
+                what: Setting::Start,
+                wanted,
+                reason,
+                fix,
+            }),
+        }
     }
 
     /// Limits the rate, and makes sure that the congestion control knows.

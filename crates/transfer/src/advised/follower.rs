@@ -21,6 +21,7 @@ use super::connection::{Connection, Permit};
 use super::observer::PathObserver;
 use super::orders::{Orders, clean};
 use super::record::{Event, Record};
+use super::starts::forecast;
 use crate::{Direction, Transfer, TransferWatcher};
 
 /// How long the first byte waits for the first advice: a nearby advisor answers within that.
@@ -117,7 +118,8 @@ impl Follower {
 
 impl TransferWatcher for Follower {
     fn started(&mut self, socket: BorrowedFd<'_>, total: Option<u64>) {
-        let Ok(connection) = Connection::new(socket, self.shared.direction) else {
+        let starts = Arc::clone(&self.shared.follow.advisor.starts);
+        let Ok(connection) = Connection::new(socket, self.shared.direction, starts) else {
             return;
         };
         let mut state = self.shared.state.lock();
@@ -233,10 +235,13 @@ impl FollowedTransfer {
     /// Applies an answer; returns how long to wait before the next question, none if it was unusable.
     fn take(&self, answer: Result<Answer, String>) -> Option<Duration> {
         let sound = answer.and_then(|answer| {
-            let orders = Orders::of(&answer.advice).map_err(|what| {
+            let mut orders = Orders::of(&answer.advice).map_err(|what| {
                 let url = self.follow.advisor.url();
                 format!("{url}: the advice makes no sense: {what}")
             })?;
+            let lifetime = answer.ask_again_after() + ANSWER_DEADLINE;
+            let until_ns = fairwind_kernel::monotonic_ns() + lifetime.as_nanos() as u64;
+            orders.start = forecast(&answer, until_ns);
             Ok((answer, orders))
         });
         let mut state = self.state.lock();

@@ -16,6 +16,7 @@ mod limited;
 mod observer;
 mod orders;
 mod record;
+mod starts;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub use congestion_control::Refusal;
 pub(crate) use congestion_control::refusal;
 pub use follower::{FollowedTransfer, Follower};
 pub use record::{Event, Journal, Record, Setting};
+pub use starts::forecast;
 
 use crate::Transfer;
 

@@ -1,6 +1,7 @@
 //! What advice asks of a data connection, after validation: an advisor may be wrong.
 
 use fairwind_advice::{Advice, Mode};
+use fairwind_cc::AdvisedStart;
 use fairwind_cc::kernel::is_nocc;
 
 use super::bounds::{self, Observed};
@@ -35,6 +36,8 @@ pub(super) struct Orders {
     pub pacing: Option<u64>,
     /// Available bandwidth, as the advisor claims, bytes a second.
     pub claimed: Option<u64>,
+    /// How a connection may start that has not sent anything yet.
+    pub start: Option<AdvisedStart>,
     /// Why, in a sentence.
     pub reason: String,
 }
@@ -81,6 +84,7 @@ impl Orders {
             receive_buffer: buffer("receive buffer", advice.receive_buffer_bytes)?,
             pacing: pacing(advice.pacing_mbps)?,
             claimed: advice.available_mbps.map(bytes_a_second),
+            start: None,
             reason: clean(&advice.reason),
         })
     }

@@ -161,6 +161,8 @@ pub enum Setting {
     ReceiveBuffer,
     /// `SO_MAX_PACING_RATE`, Mbit/s.
     Pacing,
+    /// How the connection starts: a rate, and the path's round-trip time.
+    Start,
 }
 
 impl Setting {
@@ -181,6 +183,7 @@ impl fmt::Display for Setting {
             Self::SendBuffer => "send buffer",
             Self::ReceiveBuffer => "receive buffer",
             Self::Pacing => "pacing",
+            Self::Start => "start",
         })
     }
 }

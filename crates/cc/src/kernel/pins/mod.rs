@@ -202,6 +202,14 @@ impl Pins {
         AdvisedStarts::pinned(&self.root).map_err(|error| PinError::kernel(&self.root, &error))
     }
 
+    /// The same, if a control that takes advice is pinned under this name in the kernel.
+    pub fn advised_starts_of(&self, name: &str) -> Option<AdvisedStarts> {
+        let pinned = self.get(name).ok().flatten()?;
+        let control = pinned.about().and_then(About::known_control)?;
+        let starts = || self.advised_starts().ok().flatten();
+        control.takes_advised_start().then(starts).flatten()
+    }
+
     /// Removes the pins of the advice if no control is left. The caller holds the lock on the root.
     fn forget_unused_advice(&self) -> Result<(), PinError> {
         let entries = fs::read_dir(&self.root).map_err(|error| PinError::at(&self.root, error))?;

@@ -33,6 +33,10 @@ impl ShowStatus {
         }
         output::line(&head(&status))?;
         output::line(&rules(&status).render())?;
+        if !status.advised_starts.is_empty() {
+            output::line("")?;
+            output::line(&starts(&status).render())?;
+        }
         if let Some(connections) = &status.connections {
             output::line("")?;
             output::line(&table(connections).render())?;
@@ -72,6 +76,26 @@ fn rules(status: &Status) -> Table {
             counts.refused.to_string(),
             counts.left_alone.to_string(),
             counts.ignored.to_string(),
+        ]);
+    }
+    table
+}
+
+fn starts(status: &Status) -> Table {
+    let mut table = Table::new(
+        "advised start to | >namespace | congestion control | >Mbit/s | >rtt, ms | >holds for, s",
+    );
+    for one in &status.advised_starts {
+        table.row([
+            one.destination.to_string(),
+            one.namespace.to_string(),
+            one.congestion_control.clone(),
+            format!("{:.1}", one.rate_mbps),
+            format!("{:.1}", one.rtt_ms),
+            match one.holds_for_s {
+                Some(seconds) => format!("{seconds:.0}"),
+                None => "found wrong".to_owned(),
+            },
         ]);
     }
     table

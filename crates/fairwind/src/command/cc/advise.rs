@@ -19,7 +19,7 @@ use crate::table::Table;
 /// Advise new connections of the path to a destination, or show what they are advised
 ///
 /// A connection to the longest prefix that fits starts by Careful Resume (RFC 9959): it confirms the path with its
-/// first window, and jumps to at most half of what is promised. It must have one of the loaded congestion controls
+/// first window, and jumps to at most a fifth of what is promised. It must have one of the loaded congestion controls
 /// that take advice.
 #[derive(Args)]
 #[command(after_help = "\
