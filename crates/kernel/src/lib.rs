@@ -9,6 +9,7 @@ use std::io;
 
 mod capability;
 mod clock;
+mod connections;
 mod locked_file;
 mod namespace;
 mod network_namespaces;
@@ -17,12 +18,14 @@ mod signal;
 mod sysctl;
 mod tcp_info;
 
+pub mod netlink;
 pub mod sockopt;
 
 pub use capability::{
     BPF, Capabilities, Capability, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, PERFMON, SYS_ADMIN,
 };
 pub use clock::{hz, monotonic_ns, process_cpu_ns, thread_cpu_ns, unix_ns};
+pub use connections::{Arrived, Connections};
 pub use locked_file::LockedFile;
 pub use namespace::{NamespaceType, enter_network, unshare};
 pub use network_namespaces::NetworkNamespaces;

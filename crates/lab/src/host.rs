@@ -16,7 +16,6 @@ mod namespace;
 mod queueing;
 mod route;
 
-pub(crate) mod netlink;
 pub(crate) mod process;
 pub(crate) mod tap;
 

@@ -8,9 +8,9 @@ use std::net::Ipv4Addr;
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use super::netlink::{self, attribute};
 use super::{queueing, vnet};
 use crate::error::{During, LabError};
+use fairwind_kernel::netlink::{self, attribute};
 
 /// Packets that a host's device queues while the emulator is busy. No burst of one connection is
 /// larger; packets dropped for lack of room are counted and reported.

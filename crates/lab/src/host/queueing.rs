@@ -5,8 +5,8 @@
 //!
 //! Source: rtnetlink(7), linux/pkt_sched.h.
 
-use super::netlink::{self, attribute};
 use crate::error::{During, LabError};
+use fairwind_kernel::netlink::{self, attribute};
 
 /// Sets `pfifo_fast` on an interface of the calling thread's network namespace.
 pub(super) fn set_pfifo_fast(interface: u32) -> Result<(), LabError> {

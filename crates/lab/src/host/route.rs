@@ -7,8 +7,8 @@
 
 use std::net::Ipv4Addr;
 
-use super::netlink::{self, attribute};
 use crate::error::{During, LabError};
+use fairwind_kernel::netlink::{self, attribute};
 
 /// A route through an interface of the calling thread's network namespace.
 #[derive(Clone, Copy, Debug, Default)]

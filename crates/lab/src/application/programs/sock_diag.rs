@@ -9,13 +9,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 
 use fairwind_kernel::TcpInfo;
+use fairwind_kernel::netlink::{self, field};
 use rustix::io::Errno;
 use rustix::net::netlink::SOCK_DIAG;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, recv, send};
 
 use crate::application::counts::Counts;
-use crate::host::netlink::{self, field};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INET_DIAG_INFO: u16 = 2;
@@ -153,7 +153,7 @@ fn address(family: u8, bytes: [u8; 16]) -> Option<Ipv4Addr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::netlink::HEADER;
+    use fairwind_kernel::netlink::HEADER;
 
     fn message(family: i32) -> Vec<u8> {
         let mut body = vec![0; MESSAGE];

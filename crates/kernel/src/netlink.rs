@@ -1,6 +1,6 @@
 //! Netlink: sockets, requests, and the messages and attributes of answers. Callers supply the bodies.
 //!
-//! Source: netlink(7), rtnetlink(7). By hand, as the lab needs five kinds of request and no asynchronous
+//! Source: netlink(7), rtnetlink(7). By hand, as few kinds of request are needed and no asynchronous
 //! runtime, which the crate rtnetlink brings with it.
 
 use std::io;
@@ -13,15 +13,15 @@ use rustix::net::{
 };
 
 /// Length of a message's header, bytes.
-pub(crate) const HEADER: usize = 16;
+pub const HEADER: usize = 16;
 
 /// Opens a netlink socket in the network namespace of the calling thread: of a protocol (`None`:
 /// `NETLINK_ROUTE`), for the multicast groups of which the bits are set.
-pub(crate) fn open(
-    protocol: Option<Protocol>,
-    groups: u32,
-    flags: SocketFlags,
-) -> io::Result<OwnedFd> {
+///
+/// # Errors
+///
+/// If the kernel lacks the protocol, or there are too many open files.
+pub fn open(protocol: Option<Protocol>, groups: u32, flags: SocketFlags) -> io::Result<OwnedFd> {
     let flags = flags | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
     bind(&socket, &SocketAddrNetlink::new(0, groups))?;
@@ -29,7 +29,7 @@ pub(crate) fn open(
 }
 
 /// A request.
-pub(crate) fn request(kind: u16, flags: libc::c_int, body: &[u8]) -> Vec<u8> {
+pub fn request(kind: u16, flags: libc::c_int, body: &[u8]) -> Vec<u8> {
     let length = HEADER + body.len();
     let flags = flags | libc::NLM_F_REQUEST;
     let mut message = Vec::from((length as u32).to_ne_bytes());
@@ -42,7 +42,11 @@ pub(crate) fn request(kind: u16, flags: libc::c_int, body: &[u8]) -> Vec<u8> {
 
 /// Sends a request with the flag `NLM_F_ACK` to rtnetlink and waits for its acknowledgement, in the network
 /// namespace of the calling thread.
-pub(crate) fn transact(message: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+///
+/// The kernel's, of the request.
+pub fn transact(message: &[u8]) -> io::Result<()> {
     let socket = open(None, 0, SocketFlags::empty())?;
     send(&socket, message, SendFlags::empty())?;
     // It repeats a request that failed.
@@ -56,7 +60,7 @@ pub(crate) fn transact(message: &[u8]) -> io::Result<()> {
 }
 
 /// An attribute, padded to a multiple of four bytes.
-pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut attribute = Vec::from((4 + value.len() as u16).to_ne_bytes());
     attribute.extend(kind.to_ne_bytes());
     attribute.extend(value);
@@ -65,7 +69,7 @@ pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 }
 
 /// Type and body of each message in a datagram, up to the first that is cut off.
-pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = u32::from_ne_bytes(field(datagram, 0)?) as usize;
         let kind = u16::from_ne_bytes(field(datagram, 4)?);
@@ -76,12 +80,12 @@ pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])
 }
 
 /// The error number in the body of a message `NLMSG_ERROR`; 0 for success.
-pub(crate) fn error_number(body: &[u8]) -> Option<i32> {
+pub fn error_number(body: &[u8]) -> Option<i32> {
     field(body, 0).map(|number| -i32::from_ne_bytes(number))
 }
 
 /// The value of the first attribute of this type.
-pub(crate) fn find_attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+pub fn find_attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let length = usize::from(u16::from_ne_bytes(field(attributes, 0)?));
         let kind = u16::from_ne_bytes(field(attributes, 2)?);
@@ -94,7 +98,7 @@ pub(crate) fn find_attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]
 }
 
 /// The bytes of a field of a message.
-pub(crate) fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+pub fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at + N)?.try_into().ok()
 }
 
