@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fairwind_cc::kernel::{Choice, Provided, provide};
+use fairwind_kernel::Connections;
 use fairwind_trace::event::Event;
 use fairwind_trace::filter::Filter;
 use fairwind_trace::kernel::{Options, check_requirements};
@@ -124,8 +125,10 @@ impl Attended {
             hold,
             ..
         } = self;
-        if hold.is_some() {
+        if let Some(hold) = hold {
             attached.hold();
+            // Where they cannot be listed, their queue still can be seen.
+            let _ = hold.look(|arrived| Connections::open()?.list(arrived));
         }
         session.step(|event| {
             watch.event(event, hold.as_ref());
