@@ -7,6 +7,7 @@ use fairwind_trace::event::Event;
 use fairwind_trace::filter::Filter;
 use fairwind_trace::kernel::{Options, check_requirements};
 use fairwind_trace::session::Session;
+use fairwind_transfer::background::Arrived;
 use serde::{Deserialize, Serialize};
 
 use crate::advised::Advisor;
@@ -124,8 +125,10 @@ impl Attended {
             hold,
             ..
         } = self;
-        if hold.is_some() {
+        if let Some(hold) = hold {
             attached.hold();
+            // Where they cannot be listed, their queue still can be seen.
+            let _ = hold.look(Arrived::list);
         }
         session.step(|event| {
             watch.event(event, hold.as_ref());

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use fairwind_trace::event::Sample;
-use fairwind_transfer::background::{Law, Seen};
+use fairwind_transfer::background::{Arrived, Law, Neighbours, Seen};
 
 /// What a connection has received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,14 +21,31 @@ pub struct Arrivals {
     pub mss: u32,
 }
 
-/// The laws of connections, by their cookies.
+/// The laws of connections, by their cookies, and what else the host receives.
 #[derive(Debug, Default)]
-pub struct Hold(HashMap<u64, Law>);
+pub struct Hold {
+    laws: HashMap<u64, Law>,
+    neighbours: Neighbours,
+}
 
 impl Hold {
     /// Segments to be offered until the first sample.
     pub fn first_segments() -> u32 {
         Law::new(1).window()
+    }
+
+    /// While there is a connection to hold: takes in what the connections of the host have received, by the call that lists
+    /// them, if it is time to.
+    ///
+    /// # Errors
+    ///
+    /// Of the call.
+    pub fn look<E>(&mut self, list: impl FnOnce() -> Result<Vec<Arrived>, E>) -> Result<(), E> {
+        if self.laws.is_empty() {
+            return Ok(());
+        }
+        let now = Duration::from_nanos(fairwind_kernel::monotonic_ns());
+        self.neighbours.look_by(now, list)
     }
 
     /// Takes a sample in, and says which window the connection is to offer from now on, if it is another.
@@ -46,25 +63,27 @@ impl Hold {
     pub fn arrivals(&mut self, arrivals: &Arrivals) -> Option<u32> {
         // The peer's segments are about as large as the own ones.
         let new = || Law::new(arrivals.mss);
-        let law = self.0.entry(arrivals.cookie).or_insert_with(new);
+        let law = self.laws.entry(arrivals.cookie).or_insert_with(new);
         let before = law.window();
-        let us = arrivals.rtt_eighths_us / 8;
-        let now = law.see(&Seen {
+        let rtt = Duration::from_micros((arrivals.rtt_eighths_us / 8).into());
+        let seen = Seen {
             at: arrivals.at,
             received: arrivals.bytes,
-            rtt: (us > 0).then(|| Duration::from_micros(us.into())),
-        });
+            rtt: (!rtt.is_zero()).then_some(rtt),
+            out_of_order: self.neighbours.out_of_order(arrivals.cookie),
+        };
+        let now = law.see(&seen, &self.neighbours.beside(arrivals.cookie, rtt));
         (now != before).then_some(now)
     }
 
     /// Whether the connection yields to others.
     pub fn is_yielding(&self, cookie: u64) -> bool {
-        self.0.get(&cookie).is_some_and(Law::is_yielding)
+        self.laws.get(&cookie).is_some_and(Law::is_yielding)
     }
 
     /// The connection is closed.
     pub fn forget(&mut self, cookie: u64) {
-        self.0.remove(&cookie);
+        self.laws.remove(&cookie);
     }
 }
 
@@ -89,6 +108,6 @@ mod tests {
         assert_eq!(told[0], 28_960);
         assert!(!hold.is_yielding(7));
         hold.forget(7);
-        assert!(hold.0.is_empty());
+        assert!(hold.laws.is_empty());
     }
 }

@@ -325,7 +325,7 @@ fn downloads_are_released_when_the_run_is_killed() {
     if !may_run() {
         return;
     }
-    let [held, released] = in_new_network_namespace(|| {
+    let [held, marked, released, unmarked] = in_new_network_namespace(|| {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("windows");
         let program = format!(
@@ -335,6 +335,7 @@ server = socket.create_server(('127.0.0.2', 0))
 client = socket.create_connection(server.getsockname(), source_address=('127.0.0.3', 0))
 accepted = server.accept()[0]
 window = lambda: accepted.getsockopt(6, 10)
+priority = lambda: accepted.getsockopt(1, 12)
 def receive(until):
     # Less than would let the window grow.
     while time.monotonic() < until:
@@ -343,10 +344,10 @@ def receive(until):
         time.sleep(0.02)
 began = time.monotonic()
 receive(began + 1)
-held = window()
+held = f'{{window()}} {{priority()}}'
 os.kill(os.getppid(), 9)
 receive(began + 4)
-open('{}', 'w').write(f'{{held}} {{window()}}')
+open('{}', 'w').write(f'{{held}} {{window()}} {{priority()}}')
 ",
             file.display()
         );
@@ -363,15 +364,17 @@ open('{}', 'w').write(f'{{held}} {{window()}}')
             .unwrap();
         assert_eq!(run.wait().unwrap().code(), None);
         wait_until("the windows are written", || {
-            fs::read_to_string(&file).is_ok_and(|text| text.contains(' '))
+            fs::read_to_string(&file).is_ok_and(|text| text.split(' ').count() == 4)
         });
         let text = fs::read_to_string(&file).unwrap();
         let windows: Vec<u64> = text.split(' ').map(|word| word.parse().unwrap()).collect();
-        [windows[0], windows[1]]
+        windows.try_into().unwrap()
     });
     // Ten segments of loopback's.
     assert!(held < 10 << 16, "{held} {released}");
     assert!(released > 1 << 20, "{released}");
+    // By which other downloads in the background know it.
+    assert_eq!([marked, unmarked], [1, 0]);
 }
 
 /// Control groups of runs, wherever they are.

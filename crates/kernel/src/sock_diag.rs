@@ -20,6 +20,10 @@ use crate::netlink::{self, field};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INET_DIAG_INFO: u16 = 2;
+const INET_DIAG_TCLASS: u16 = 6;
+/// The class of the socket's control group; where that has none, the priority of the socket. It comes with the traffic
+/// class (`inet_diag_msg_attrs_fill`).
+const INET_DIAG_CLASS_ID: u16 = 17;
 /// Multicast groups for closed connections (`SKNLGRP_INET_TCP_DESTROY`, and that of IPv6, which
 /// carries IPv4 as well).
 const GONE: u32 = (1 << 0) | (1 << 2);
@@ -41,14 +45,73 @@ pub struct Connection {
     pub remote: SocketAddr,
     /// By which `/proc/PID/fd` has it; 0 if no process has it any more.
     pub inode: u64,
+    /// The priority of its socket (`SO_PRIORITY`), or the class of its control group.
+    pub priority: u32,
     /// The counts.
     pub info: TcpInfo,
+}
+
+/// Lists the connections of one network namespace.
+#[derive(Debug)]
+pub struct Connections {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl Connections {
+    /// For the network namespace of the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel has no `sock_diag`, or the process no descriptor left.
+    pub fn open() -> io::Result<Connections> {
+        Ok(Connections {
+            socket: netlink::open(Some(SOCK_DIAG), 0, SocketFlags::empty())?,
+            buffer: vec![0; 256 << 10],
+        })
+    }
+
+    /// Those that exist; those of a local port, unless that is 0.
+    ///
+    /// # Errors
+    ///
+    /// What netlink(7) lists.
+    pub fn list(&mut self, local_port: u16) -> io::Result<Vec<Connection>> {
+        let mut connections = Vec::new();
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            match self.dump(family as u8, local_port, &mut connections) {
+                // A kernel without IPv6.
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+                listed => listed?,
+            }
+        }
+        Ok(connections)
+    }
+
+    fn dump(
+        &mut self,
+        family: u8,
+        local_port: u16,
+        connections: &mut Vec<Connection>,
+    ) -> io::Result<()> {
+        let request = dump_request(family, local_port);
+        send(&self.socket, &request, SendFlags::empty())?;
+        loop {
+            let len = match receive(&self.socket, &mut self.buffer) {
+                Err(Errno::INTR) => continue,
+                received => received?,
+            };
+            if parse(&self.buffer[..len], connections)? {
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// Netlink sockets for the connections of one network namespace.
 #[derive(Debug)]
 pub struct Diag {
-    ask: OwnedFd,
+    existing: Connections,
     gone: OwnedFd,
     buffer: Vec<u8>,
 }
@@ -61,13 +124,12 @@ impl Diag {
     ///
     /// If the kernel has no `sock_diag`, or the process no descriptor left.
     pub fn open() -> io::Result<Diag> {
-        let ask = netlink::open(Some(SOCK_DIAG), 0, SocketFlags::empty())?;
         let gone = netlink::open(Some(SOCK_DIAG), GONE, SocketFlags::NONBLOCK)?;
         // Beyond net.core.rmem_max, if that is permitted.
         set_socket_recv_buffer_size_force(&gone, RECEIVE_BUFFER)
             .or_else(|_| set_socket_recv_buffer_size(&gone, RECEIVE_BUFFER))?;
         Ok(Diag {
-            ask,
+            existing: Connections::open()?,
             gone,
             buffer: vec![0; 256 << 10],
         })
@@ -95,18 +157,7 @@ impl Diag {
     ///
     /// What netlink(7) lists.
     pub fn existing(&mut self, local_port: u16) -> io::Result<Vec<Connection>> {
-        let mut connections = Vec::new();
-        for family in [libc::AF_INET, libc::AF_INET6] {
-            let request = dump_request(family as u8, local_port);
-            send(&self.ask, &request, SendFlags::empty())?;
-            loop {
-                let len = receive(&self.ask, &mut self.buffer)?;
-                if parse(&self.buffer[..len], &mut connections)? {
-                    break;
-                }
-            }
-        }
-        Ok(connections)
+        self.existing.list(local_port)
     }
 }
 
@@ -118,8 +169,8 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
 /// A request for the TCP connections of a family and a local port, with their counts.
 fn dump_request(family: u8, local_port: u16) -> Vec<u8> {
     const LENGTH: usize = 56;
-    let with_info = 1 << (INET_DIAG_INFO - 1);
-    let mut body = vec![family, libc::IPPROTO_TCP as u8, with_info, 0];
+    let wanted = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_TCLASS - 1);
+    let mut body = vec![family, libc::IPPROTO_TCP as u8, wanted, 0];
     body.extend(STATES.to_ne_bytes());
     body.extend(local_port.to_be_bytes());
     body.resize(LENGTH, 0);
@@ -146,6 +197,8 @@ fn parse(datagram: &[u8], connections: &mut Vec<Connection>) -> io::Result<bool>
 fn connection(body: &[u8]) -> Option<Connection> {
     let attributes = body.get(MESSAGE..)?;
     let info = TcpInfo::parse(netlink::find_attribute(attributes, INET_DIAG_INFO)?);
+    let class = netlink::find_attribute(attributes, INET_DIAG_CLASS_ID);
+    let class = class.and_then(|class| field(class, 0));
     let port = |at| field(body, at).map(u16::from_be_bytes);
     let cookie = |at| field(body, at).map(u32::from_ne_bytes).map(u64::from);
     let end = |address_at, port_at| {
@@ -157,6 +210,7 @@ fn connection(body: &[u8]) -> Option<Connection> {
         local: end(8, 4)?,
         remote: end(24, 6)?,
         inode: field(body, 68).map(u32::from_ne_bytes)?.into(),
+        priority: class.map_or(0, u32::from_ne_bytes),
         info,
     })
 }
@@ -173,10 +227,12 @@ fn address(family: u8, bytes: [u8; 16]) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
     use crate::netlink::HEADER;
+    use crate::sockopt;
 
     fn message(family: i32) -> Vec<u8> {
         let mut body = vec![0; MESSAGE];
@@ -251,5 +307,36 @@ mod tests {
             let closed = diag.closed().unwrap_or_default();
             closed.iter().any(|one| one.cookie == cookie)
         }));
+    }
+
+    #[test]
+    fn what_a_connection_has_received_is_listed_with_its_priority() {
+        for address in [
+            IpAddr::from(Ipv4Addr::LOCALHOST),
+            Ipv6Addr::LOCALHOST.into(),
+        ] {
+            let Ok(listener) = TcpListener::bind((address, 0)) else {
+                continue;
+            };
+            let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (mut receiver, _) = listener.accept().unwrap();
+            sockopt::set_priority(&receiver, 1).unwrap();
+            sender.write_all(&[0; 1000]).unwrap();
+            receiver.read_exact(&mut [0; 1000]).unwrap();
+            let cookie = sockopt::cookie(&receiver).unwrap();
+            let listed = Connections::open().unwrap().list(0).unwrap();
+            let found = listed.iter().find(|found| found.cookie == cookie).unwrap();
+            assert_eq!((found.info.tcpi_bytes_received, found.priority), (1000, 1));
+            assert_eq!(found.local.ip(), found.remote.ip());
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_off_is_no_connection() {
+        let mut body = vec![0; MESSAGE];
+        assert!(connection(&body).is_none());
+        body.extend([8, 0, 2, 0, 1]);
+        assert!(connection(&body).is_none());
+        assert!(connection(&body[..40]).is_none());
     }
 }

@@ -57,6 +57,27 @@ pub fn set_window_clamp(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set(socket, IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, &bytes)
 }
 
+/// Sets the priority of what a socket sends within this host (`SO_PRIORITY`), 0 to 6.
+///
+/// # Errors
+///
+/// If a greater one needs a right that this process lacks.
+pub fn set_priority(socket: impl AsFd, priority: u32) -> io::Result<()> {
+    let priority = priority.to_ne_bytes();
+    set(socket, SOL_SOCKET, libc::SO_PRIORITY, &priority)
+}
+
+/// The kernel's number of a socket, never reused (`SO_COOKIE`).
+///
+/// # Errors
+///
+/// If this is not a socket.
+pub fn cookie(socket: impl AsFd) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    get(socket, SOL_SOCKET, libc::SO_COOKIE, &mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
 /// Which buffers a program has set, so that they are not autotuned (`SO_BUF_LOCK`, Linux 5.15): the send buffer
 /// if bit 0 is set, the receive buffer if bit 1 is.
 ///

@@ -182,7 +182,7 @@ SEC("sockops") int give(struct bpf_sock_ops *ctx)
 		if (is_attended(bpf_ktime_get_ns()))
 			offer_latest(ctx);
 		else
-			offer(ctx, MOST);
+			release(ctx);
 		break;
 	}
 	return 1;

@@ -33,6 +33,27 @@ static __always_inline void offer(struct bpf_sock_ops *ctx, u32 window)
 	bpf_setsockopt(ctx, SOL_TCP, TCP_WINDOW_CLAMP, &window, sizeof(window));
 }
 
+/* The priority by which the holders of a host know the sockets that are held: TC_PRIO_FILLER. crates/transfer repeats it. */
+enum { PRIORITY = 1 };
+
+static __always_inline void mark(struct bpf_sock_ops *ctx)
+{
+	int priority = PRIORITY;
+
+	if (ctx->sk && !ctx->sk->priority)
+		bpf_setsockopt(ctx, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
+}
+
+/* It is no longer held. */
+static __always_inline void release(struct bpf_sock_ops *ctx)
+{
+	int none = 0;
+
+	offer(ctx, MOST);
+	if (ctx->sk && ctx->sk->priority == PRIORITY)
+		bpf_setsockopt(ctx, SOL_SOCKET, SO_PRIORITY, &none, sizeof(none));
+}
+
 /* A connection of this host with itself shares no path with others. */
 static __always_inline bool is_within_host(struct bpf_sock_ops *ctx)
 {
@@ -57,6 +78,7 @@ static __always_inline void hold(struct bpf_sock_ops *ctx, u32 first_segments)
 	if (is_within_host(ctx))
 		return;
 	offer(ctx, first_segments * ctx->mss_cache);
+	mark(ctx);
 	bpf_sock_ops_cb_flags_set(ctx,
 				  ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 }

@@ -81,9 +81,11 @@ static __always_inline void leaves(struct bpf_sock_ops *ctx, struct tcp_sock *tp
 	if (known->given.is_held && !is_within_host(ctx) && is_attended(now)) {
 		tell_arrivals(ctx, tp, known, now);
 		offer_latest(ctx);
+		/* A pass that began to hold it, or its program, may have left it without. */
+		mark(ctx);
 		return;
 	}
-	offer(ctx, MOST);
+	release(ctx);
 	bpf_sock_ops_cb_flags_set(ctx,
 				  ctx->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 }
@@ -259,8 +261,13 @@ static __always_inline void hold_or_let_go(struct tcp_sock *tp, struct given *g,
 	/* Kernels before 6.12 cannot: only connections that begin are held. */
 	if (bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
 		g->is_held = 0;
-	if (!g->is_held)
+	if (!g->is_held) {
+		int none = 0;
+
 		bpf_setsockopt(tp, SOL_TCP, TCP_WINDOW_CLAMP, &most, sizeof(most));
+		if (((struct sock *)tp)->sk_priority == PRIORITY)
+			bpf_setsockopt(tp, SOL_SOCKET, SO_PRIORITY, &none, sizeof(none));
+	}
 }
 
 /* All connections of the reader's network namespace. */

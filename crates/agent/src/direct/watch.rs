@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use fairwind_kernel::seccomp::Process;
 use fairwind_kernel::sock_diag::Diag;
 use fairwind_kernel::{descendants, open_sockets};
-use fairwind_transfer::background::{Law, Seen};
+use fairwind_transfer::background::{Law, Neighbours, Seen};
 
 use super::connections::{Connections, Holder};
 use super::plan::Plan;
@@ -42,6 +42,8 @@ pub(super) struct Shared {
     connections: Mutex<Connections>,
     /// None if the kernel tells nothing of connections.
     diag: Mutex<Option<Diag>>,
+    /// What else the host receives.
+    neighbours: Mutex<Neighbours>,
     is_due: Condvar,
 }
 
@@ -60,6 +62,7 @@ impl Shared {
             began: Instant::now(),
             connections: Mutex::default(),
             diag: Mutex::new(Diag::open().ok()),
+            neighbours: Mutex::default(),
             is_due: Condvar::new(),
         }
     }
@@ -76,6 +79,12 @@ impl Shared {
 
     fn diag(&self) -> MutexGuard<'_, Option<Diag>> {
         self.diag.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn neighbours(&self) -> MutexGuard<'_, Neighbours> {
+        self.neighbours
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A socket is about to connect.
@@ -159,6 +168,7 @@ impl Shared {
                 && socket.inode().is_ok_and(|inode| inode == one.inode)
             {
                 let _ = socket.offer(MOST);
+                let _ = socket.tell_held(false);
             }
         }
     }
@@ -307,11 +317,23 @@ fn look(connections: &mut Connections, cookie: u64, shared: &Shared) -> Look {
     let has_begun = one.law.is_none();
     let law = one.law.get_or_insert_with(|| Law::new(info.tcpi_advmss));
     let before = law.window();
-    let window = law.see(&Seen {
-        at: shared.began.elapsed(),
+    let (at, rtt) = (shared.began.elapsed(), info.receive_rtt());
+    let beside = {
+        let neighbours = &mut *shared.neighbours();
+        // Where they cannot be listed, their queue still can be seen.
+        let _ = neighbours.look(at);
+        neighbours.beside(cookie, rtt.unwrap_or_default())
+    };
+    let seen = Seen {
+        at,
         received: info.tcpi_bytes_received,
-        rtt: info.receive_rtt(),
-    });
+        rtt,
+        out_of_order: info.out_of_order().unwrap_or(0),
+    };
+    let window = law.see(&seen, &beside);
+    if has_begun {
+        let _ = socket.tell_held(true);
+    }
     // The kernel's own tuning raises it as data comes.
     if has_begun || has_received || window != before {
         let _ = socket.offer(window);

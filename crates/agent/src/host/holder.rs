@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use fairwind_kernel::NetworkNamespaces;
+use fairwind_transfer::background::Arrived;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, RingBufferBuilder};
 
 use super::load::map;
@@ -29,16 +31,17 @@ impl Holder {
     /// Starts it for the programs of the object; when this returns, the lease holds.
     pub(super) fn start(object: &Object) -> libbpf_rs::Result<Holder> {
         let handle = |name: &str| MapHandle::try_from(&map(object, name));
-        let [samples, windows, held_until] = [
-            handle("samples")?,
-            handle("windows")?,
-            handle("held_until")?,
-        ];
-        renew(&held_until);
+        let maps = Maps {
+            samples: handle("samples")?,
+            windows: handle("windows")?,
+            held_until: handle("held_until")?,
+            namespaces: handle("namespaces")?,
+        };
+        renew(&maps.held_until);
         let must_end = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&must_end);
         let hold = move || {
-            if let Err(error) = follow(&samples, &windows, &held_until, &is_over) {
+            if let Err(error) = follow(&maps, &is_over) {
                 tracing::error!("downloads are no longer held down: {error}");
             }
         };
@@ -62,35 +65,55 @@ impl Drop for Holder {
     }
 }
 
+/// Of the programs.
+struct Maps {
+    samples: MapHandle,
+    windows: MapHandle,
+    held_until: MapHandle,
+    namespaces: MapHandle,
+}
+
 fn renew(held_until: &MapHandle) {
     let until = fairwind_kernel::monotonic_ns() + LEASE.as_nanos() as u64;
     // Its memory is there from the start.
     let _ = held_until.update(&0u32.to_ne_bytes(), &until.to_ne_bytes(), MapFlags::ANY);
 }
 
-fn follow(
-    samples: &MapHandle,
-    windows: &MapHandle,
-    held_until: &MapHandle,
-    is_over: &AtomicBool,
-) -> libbpf_rs::Result<()> {
+/// What the connections of every network namespace have received.
+fn list(maps: &Maps, namespaces: &NetworkNamespaces) -> std::io::Result<Vec<Arrived>> {
+    let mut arrived = Vec::new();
+    for key in maps.namespaces.keys() {
+        namespaces.note(key.try_into().map_or(0, u32::from_ne_bytes));
+    }
+    let mut add = || {
+        arrived.extend(Arrived::list()?);
+        Ok(())
+    };
+    namespaces.each(&mut add, |error| error)?;
+    Ok(arrived)
+}
+
+fn follow(maps: &Maps, is_over: &AtomicBool) -> libbpf_rs::Result<()> {
+    let namespaces = NetworkNamespaces::default();
     let mut hold = Hold::default();
     let mut latest: HashMap<u64, Duration> = HashMap::new();
     let told = RefCell::new(Vec::new());
     let mut ring = RingBufferBuilder::new();
-    ring.add(samples, |bytes| {
+    ring.add(&maps.samples, |bytes| {
         told.borrow_mut().extend(parse(bytes));
         0
     })?;
     let ring = ring.build()?;
     while !is_over.load(Ordering::Relaxed) {
-        renew(held_until);
+        renew(&maps.held_until);
         ring.poll_raw(RENEWALS);
+        // Where they cannot be listed, their queue still can be seen.
+        let _ = hold.look(|| list(maps, &namespaces));
         for arrivals in told.borrow_mut().drain(..) {
             latest.insert(arrivals.cookie, arrivals.at);
             if let Some(window) = hold.arrivals(&arrivals) {
                 let (cookie, window) = (arrivals.cookie.to_ne_bytes(), window.to_ne_bytes());
-                let _ = windows.update(&cookie, &window, MapFlags::ANY);
+                let _ = maps.windows.update(&cookie, &window, MapFlags::ANY);
             }
         }
         let now = Duration::from_nanos(fairwind_kernel::monotonic_ns());

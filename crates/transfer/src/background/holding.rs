@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use fairwind_kernel::{TcpInfo, sockopt};
 
 use super::law::{Law, Seen};
+use super::neighbours::{Neighbours, PRIORITY};
 use crate::TransferWatcher;
 
 /// How often the connection is looked at.
@@ -51,6 +52,10 @@ impl Holding {
         let socket = TcpStream::from(socket.try_clone_to_owned()?);
         let mut law = Law::new(TcpInfo::of(&socket)?.tcpi_advmss);
         offer(&socket, &law)?;
+        let cookie = sockopt::cookie(&socket)?;
+        // Without it, others in the background take it for one that is not.
+        let _ = sockopt::set_priority(&socket, PRIORITY);
+        let mut neighbours = Neighbours::default();
         let (sender, ended) = mpsc::channel();
         let held = Arc::clone(&self.held);
         let thread = thread::Builder::new()
@@ -63,11 +68,16 @@ impl Holding {
                 let Ok(info) = TcpInfo::of(&socket) else {
                     break;
                 };
-                law.see(&Seen {
-                    at: began.elapsed(),
+                let (at, rtt) = (began.elapsed(), info.receive_rtt());
+                // Where they cannot be seen, their queue still can.
+                let _ = neighbours.look(at);
+                let seen = Seen {
+                    at,
                     received: info.tcpi_bytes_received,
-                    rtt: info.receive_rtt(),
-                });
+                    rtt,
+                    out_of_order: info.out_of_order().unwrap_or(0),
+                };
+                law.see(&seen, &neighbours.beside(cookie, rtt.unwrap_or_default()));
                 if offer(&socket, &law).is_err() {
                     break;
                 }

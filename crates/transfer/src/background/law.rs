@@ -10,20 +10,30 @@
 //!   pass. A sixteenth of the least is tolerated, at least 1.5 ms, at most 6 ms.
 //! - **ramp**: the window is doubled each round trip; from a quarter of what the path last carried on it grows by a quarter,
 //!   up to fifteen sixteenths.
-//! - **cruise**: it grows by 1/32 a round trip, faster after some without a queue.
-//! - **check**: a queue has been seen twice, or a large one once. The window is what arrived in the base round trip, less a
-//!   sixteenth. If the queue has gone in the second round trip from then, it was the download's own.
+//! - **cruise**: it grows by 1/32 a round trip, faster after some without a queue and where the path has carried more.
+//! - **check**: a queue has been seen twice, or once if it was large or packets came out of order with it. The window is what
+//!   arrived in the base round trip, less a sixteenth. If the queue has gone when all has come that the window before allowed,
+//!   it was the download's own.
+//! - **bursts**: a queue of more than 6 ms that comes and goes within a look of the cruise, beyond the sender's own bursts, is
+//!   somebody's slow start: the window makes room for four times as much, a quarter at most, and checks.
 //! - **yield**: if not, others fill the path. The window is a quarter with every round trip, down to one segment, until
 //!   four looks in a row have shown no queue.
 //!
 //! Over long round trips it is late: others that start slowly meet its queue for some round trips, and what they take from
 //! then on by a packet or so a round trip leaves no queue by which it could be seen.
 //!
+//! - **beside others**: what the other connections of the host receive is known at once ([`Beside`]). The window is no more
+//!   than its share of what the path carries in all, and ramps up to that when they take less. Where they do not grow, that
+//!   total is believed to be more by 1/64 with every round trip, until there is a queue. Others in the background see
+//!   a common queue, too: beside them it is borne for two more cuts.
+//!
 //! A queue that does not change for ten seconds in which the window is one segment is that of another route: the base is
 //! that from then on.
 
 use std::collections::VecDeque;
 use std::time::Duration;
+
+use super::neighbours::Beside;
 
 /// What is tolerated at least and at most.
 const TOLERATED_LEAST: Duration = Duration::from_micros(1500);
@@ -38,11 +48,15 @@ const LOOKS: u32 = 4;
 const STEP_LEAST: Duration = Duration::from_millis(10);
 /// Beside a round trip and what the queue takes to go, until a changed window shows: the kernel's smoothing.
 const SETTLES: Duration = Duration::from_millis(8);
+/// The part of the path with which a ramp begins where others of the host are known to have gone.
+const FREE: f64 = 1.0 / 16.0;
 /// Looks without a queue that end the yielding.
 const CLEAN: u32 = 4;
+/// Queues after a cut that are borne where others in the background share the path.
+const BEARS: u32 = 2;
 /// Round trips without a queue after which growth becomes faster, and doublings of it.
 const PATIENCE: u32 = 6;
-const DOUBLINGS: u32 = 3;
+const DOUBLINGS: u32 = 2;
 /// After so long with one segment and the same queue, the base is believed to have changed.
 const ANOTHER_ROUTE: Duration = Duration::from_secs(10);
 
@@ -55,6 +69,8 @@ pub struct Seen {
     pub received: u64,
     /// The receiver's round-trip time (`tcpi_rcv_rtt`); none before the first sample.
     pub rtt: Option<Duration>,
+    /// Packets that have come out of order so far (`tcpi_rcv_ooopack`).
+    pub out_of_order: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,19 +88,36 @@ pub struct Law {
     window: f64,
     mode: Mode,
     base: Option<Duration>,
-    /// What the path carried when nobody disturbed it, bytes in flight; 0: unknown.
-    own: f64,
+    /// What the path carried for this host when nobody else disturbed it, bytes in flight; 0: unknown.
+    path: f64,
     /// What it carried at the latest cut.
     carried: f64,
+    /// The window was lowered for others of the host.
+    has_made_room: bool,
+    is_making_room: bool,
     /// Queues in a row; looks without one in a row; round trips of growth in a row.
     warned: u32,
+    /// Queues in a row after a cut.
+    failed: u32,
     clean: u32,
     rounds: u32,
     /// The window does not grow before.
     grows: Duration,
-    /// When this look ends, and its least round-trip time.
+    /// The right edge of the windows offered so far, as a number of bytes; and what was on its way at the latest cut ends
+    /// there.
+    edge: u64,
+    old_edge: u64,
+    /// A check waits for that no longer.
+    settled: Duration,
+    /// When this look ends, and its least and greatest round-trip time.
     due: Duration,
-    look: Option<Duration>,
+    look: Option<(Duration, Duration)>,
+    /// Packets out of order until the latest look.
+    out_of_order: u32,
+    /// The mean of the bursts that looks usually have: the sender's own.
+    bursts: Duration,
+    /// The window with which the latest look without a queue ended.
+    quiet: f64,
     /// Arrivals of the latest two round trips.
     arrivals: VecDeque<(Duration, u64)>,
     /// Since when the window is one segment, and the least and greatest round-trip time since.
@@ -102,14 +135,23 @@ impl Law {
             window: FIRST_SEGMENTS * segment,
             mode: Mode::Ramp,
             base: None,
-            own: 0.0,
+            path: 0.0,
             carried: 0.0,
+            has_made_room: false,
+            is_making_room: false,
             warned: 0,
+            failed: 0,
             clean: 0,
             rounds: 0,
             grows: Duration::ZERO,
+            edge: 0,
+            old_edge: 0,
+            settled: Duration::ZERO,
             due: Duration::ZERO,
             look: None,
+            out_of_order: 0,
+            bursts: Duration::ZERO,
+            quiet: 0.0,
             arrivals: VecDeque::new(),
             least_since: None,
             latest: None,
@@ -122,9 +164,9 @@ impl Law {
         self.window as u32
     }
 
-    /// Whether others fill the path.
+    /// Whether others fill the path, or want more than half of it.
     pub fn is_yielding(&self) -> bool {
-        self.mode == Mode::Yield
+        self.mode == Mode::Yield || self.is_making_room
     }
 
     /// How long it has yielded to others so far.
@@ -133,26 +175,42 @@ impl Law {
     }
 
     /// Takes in what is known now, at best every 10 ms, and returns the [window](Law::window).
-    pub fn see(&mut self, seen: &Seen) -> u32 {
+    pub fn see(&mut self, seen: &Seen, beside: &Beside) -> u32 {
         let since = seen.at.saturating_sub(self.latest.unwrap_or(seen.at));
         self.latest = Some(seen.at);
         if self.is_yielding() {
             self.yielded += since;
         }
-        let Some(rtt) = seen.rtt else {
-            return self.window();
-        };
+        if let Some(rtt) = seen.rtt {
+            self.sample(seen, rtt, beside);
+        }
+        let offered = seen.received.saturating_add(self.window().into());
+        self.edge = self.edge.max(offered);
+        self.window()
+    }
+
+    fn sample(&mut self, seen: &Seen, rtt: Duration, beside: &Beside) {
         let base = self.base.map_or(rtt, |base| base.min(rtt));
         self.base = Some(base);
         self.arrived(seen, rtt);
-        let least = self.look.map_or(rtt, |least| least.min(rtt));
+        self.make_room(base, beside);
+        let (least, most) = self.look.unwrap_or((rtt, rtt));
+        let (least, most) = (least.min(rtt), most.max(rtt));
+        // What shows is the new window's queue only when all has come that the old one allowed.
+        if self.mode == Mode::Check && seen.received < self.old_edge && seen.at < self.settled {
+            self.due = self.due.max(seen.at + SETTLES);
+        }
         if seen.at < self.due {
-            self.look = Some(least);
-            return self.window();
+            self.look = Some((least, most));
+            return;
         }
         self.look = None;
         let tolerated = (base / 16).clamp(TOLERATED_LEAST, TOLERATED_MOST);
         let queue = least - base;
+        let has_lost = seen.out_of_order > self.out_of_order;
+        self.out_of_order = seen.out_of_order;
+        // A loss with a queue is one of a full buffer; there is no time to look twice.
+        let is_full = has_lost && most - base > tolerated;
         let step = rtt.max(STEP_LEAST);
         match self.mode {
             Mode::Ramp | Mode::Cruise => {
@@ -161,24 +219,54 @@ impl Law {
                 } else {
                     0
                 };
-                if self.warned >= 2 || queue > LARGE * tolerated {
-                    self.cut(base);
-                    self.grows = seen.at;
-                    self.due = seen.at + step + queue + SETTLES;
-                    return self.window();
-                } else if self.warned == 0
+                // The window is filled evenly: what comes and goes is a burst of somebody's slow start, which will have
+                // doubled twice when a lower window shows.
+                let is_burst = self.mode == Mode::Cruise
+                    && queue <= tolerated
+                    && most - base > TOLERATED_MOST + 2 * self.bursts;
+                self.bursts = (7 * self.bursts + (most - least)) / 8;
+                if is_burst {
+                    let burst = self.rate() * (most - base).as_secs_f64();
+                    let lower = (self.window - 4.0 * burst).max(self.window / 4.0 * 3.0);
+                    self.cut(base, Some(queue), beside);
+                    self.window = self.window.min(lower.max(self.segment));
+                    self.failed = 0;
+                    self.wait_for(seen.at, step + queue);
+                    return;
+                }
+                if self.warned >= 2 || is_full || queue > LARGE * tolerated {
+                    let is_small = queue <= LARGE * tolerated && !is_full;
+                    self.cut(base, is_small.then_some(queue), beside);
+                    self.failed = 0;
+                    self.wait_for(seen.at, step + queue);
+                    return;
+                }
+                if self.warned == 0 {
+                    self.quiet = self.window;
+                }
+                if self.warned == 0
                     && seen.at >= self.grows
                     && self.rate() * least.as_secs_f64() > 0.7 * self.window
                 {
-                    self.grow();
+                    self.grow(base, beside);
                     self.grows = seen.at + step;
                 }
             }
             Mode::Check if queue <= tolerated => {
-                self.own = self.carried.max(self.own / 32.0 * 31.0);
+                self.path = self.carried.max(self.path / 32.0 * 31.0);
                 self.go(Mode::Cruise);
             }
+            // Others in the background, which see it too, may go on making it for a round trip or two.
+            Mode::Check if self.failed < BEARS && beside.is_shared() => {
+                self.failed += 1;
+                self.cut(base, None, beside);
+                self.wait_for(seen.at, step + queue);
+                return;
+            }
             Mode::Check => {
+                if self.path == 0.0 {
+                    self.path = self.carried;
+                }
                 self.go(Mode::Yield);
                 self.lower();
             }
@@ -188,14 +276,21 @@ impl Law {
                 self.clean = if is_empty { self.clean + 1 } else { 0 };
                 if !is_empty {
                     self.lower();
-                } else if self.clean >= CLEAN {
-                    self.go(Mode::Ramp);
+                } else if self.clean >= CLEAN || self.have_gone(base, beside) {
+                    self.come_back(base, beside);
                 }
             }
         }
         let looks = if self.mode == Mode::Cruise { LOOKS } else { 1 };
         self.due = seen.at + (step / looks).max(STEP_LEAST);
-        self.window()
+    }
+
+    /// The queue is looked at when what the window allows from now on shows, in a round trip of so long.
+    fn wait_for(&mut self, at: Duration, trip: Duration) {
+        self.grows = at;
+        self.due = at + trip + SETTLES;
+        self.old_edge = self.edge;
+        self.settled = self.due + trip;
     }
 
     fn go(&mut self, mode: Mode) {
@@ -224,9 +319,43 @@ impl Law {
         }
     }
 
-    fn cut(&mut self, base: Duration) {
-        self.carried = (self.rate() * base.as_secs_f64()).max(self.segment);
-        self.window = (self.carried / 16.0 * 15.0).max(self.segment);
+    /// Bytes in flight that are the connection's part of a path that carries so many.
+    fn share(&self, path: f64, base: Duration, beside: &Beside) -> f64 {
+        // A base of nothing is of a connection within a host.
+        let base = base.as_secs_f64().max(1e-6);
+        (beside.share(path / base) * base).max(self.segment)
+    }
+
+    /// Whether others of the host take next to nothing, or what the path carries is not known.
+    fn is_alone(&self, base: Duration, beside: &Beside) -> bool {
+        beside.total() * base.as_secs_f64() <= self.path / 64.0 || self.path == 0.0
+    }
+
+    /// Others of the host have what they want, at once.
+    fn make_room(&mut self, base: Duration, beside: &Beside) {
+        self.is_making_room = false;
+        if self.is_alone(base, beside) {
+            return;
+        }
+        let share = self.share(self.path, base, beside);
+        self.has_made_room |= share < self.window / 4.0 * 3.0;
+        self.window = self.window.min(share);
+        let in_background = beside.background.len() as f64;
+        self.is_making_room = share * (in_background + 1.0) < self.path / 2.0;
+    }
+
+    fn cut(&mut self, base: Duration, small_queue: Option<Duration>, beside: &Beside) {
+        let seconds = base.as_secs_f64();
+        let rate = self.rate();
+        let mut own = rate * seconds;
+        if let (Mode::Cruise, Some(queue)) = (self.mode, small_queue) {
+            // The window is more than what is on its way, by what is acknowledged late: most where it is small.
+            own = own.max(self.quiet - rate * queue.as_secs_f64());
+        }
+        self.carried = (own + beside.total() * seconds).max(self.segment);
+        let share = self.share(self.carried / 16.0 * 15.0, base, beside);
+        let lower = (own / 16.0 * 15.0).min(share).max(self.segment);
+        self.window = self.window.min(lower);
         self.arrivals.clear();
         self.go(Mode::Check);
     }
@@ -235,20 +364,51 @@ impl Law {
         self.window = (self.window / 4.0).max(self.segment);
     }
 
-    fn grow(&mut self) {
+    /// Whether the window was lowered for others of the host that are no longer there.
+    fn have_gone(&self, base: Duration, beside: &Beside) -> bool {
+        self.has_made_room && self.is_alone(base, beside)
+    }
+
+    fn come_back(&mut self, base: Duration, beside: &Beside) {
+        if self.have_gone(base, beside) {
+            let share = self.share(self.path, base, beside);
+            self.window = self.window.max(share * FREE);
+        }
+        self.has_made_room = false;
+        self.go(Mode::Ramp);
+    }
+
+    fn grow(&mut self, base: Duration, beside: &Beside) {
+        let share = self.share(self.path, base, beside);
+        let is_shared = !self.is_alone(base, beside);
         match self.mode {
+            // Where the end is not known, others that grow find it.
+            Mode::Ramp if self.path == 0.0 && beside.is_growing() => {}
             Mode::Ramp => {
-                let is_far = self.own == 0.0 || self.window < self.own / 4.0;
+                let is_far = self.path == 0.0 || self.window < share / 4.0;
                 self.window *= if is_far { 2.0 } else { 1.25 };
-                let end = self.own / 16.0 * 15.0;
-                if self.own > 0.0 && self.window >= end {
+                let end = share / 16.0 * 15.0;
+                if self.path > 0.0 && self.window >= end {
                     self.window = end.max(self.segment);
                     self.go(Mode::Cruise);
                 }
             }
+            _ if self.has_made_room && (!is_shared || self.window < share / 4.0 * 3.0) => {
+                self.come_back(base, beside);
+            }
+            _ if is_shared && self.window > share / 8.0 * 7.0 => {
+                if !beside.is_growing() {
+                    self.path += self.path / 64.0;
+                }
+                let share = self.share(self.path, base, beside);
+                self.window = (self.window / 16.0 * 17.0).min(share);
+            }
             _ => {
                 self.rounds += 1;
                 let doublings = (self.rounds.saturating_sub(PATIENCE) / 2).min(DOUBLINGS);
+                // What the path has carried before is got back faster.
+                let is_back = self.window >= self.path / 8.0 * 7.0;
+                let doublings = if is_back { doublings } else { doublings.max(1) };
                 let step = (self.window / 32.0).max(self.segment / 2.0);
                 self.window += step * f64::from(1u32 << doublings);
             }
@@ -297,6 +457,7 @@ mod tests {
         received: f64,
         at: Duration,
         law: Law,
+        beside: Beside,
     }
 
     impl Path {
@@ -309,7 +470,15 @@ mod tests {
                 received: 0.0,
                 at: Duration::ZERO,
                 law: Law::new(SEGMENT),
+                beside: Beside::default(),
             }
+        }
+
+        /// Others of the host have taken so many bytes a second for a while.
+        fn others_take(&mut self, rate: f64) {
+            self.others = rate;
+            self.beside.rate = rate;
+            self.beside.before = rate;
         }
 
         fn rtt(&self) -> Duration {
@@ -326,11 +495,13 @@ mod tests {
                 self.received += offered.min(room.max(self.rate / 100.0)) * step;
                 self.queue = (self.queue + (offered + self.others - self.rate) * step).max(0.0);
                 self.at += STEP;
-                self.law.see(&Seen {
+                let seen = Seen {
                     at: self.at,
                     received: self.received as u64,
                     rtt: Some(self.rtt()),
-                });
+                    out_of_order: 0,
+                };
+                self.law.see(&seen, &self.beside);
             }
             (self.received - before) / (seconds * self.rate)
         }
@@ -393,15 +564,117 @@ mod tests {
     }
 
     #[test]
+    fn others_of_the_host_that_grow_have_room_before_there_is_a_queue() {
+        let mut path = Path::new(100.0, 20);
+        path.pass(5.0);
+        path.others_take(path.rate / 5.0);
+        path.beside.before = path.rate / 10.0;
+        path.pass(0.01);
+        assert!(
+            f64::from(path.law.window()) < path.rate * 0.02 / 2.0,
+            "{}",
+            path.law.window()
+        );
+        path.others_take(path.rate);
+        path.pass(0.01);
+        assert_eq!(path.law.window(), SEGMENT);
+        assert!(path.law.is_yielding());
+        path.others_take(0.0);
+        path.pass(1.0);
+        let share = path.pass(2.0);
+        assert!(share > 0.85, "{share}");
+        assert!(!path.law.is_yielding());
+    }
+
+    #[test]
+    fn a_steady_stream_beside_it_costs_about_what_that_takes() {
+        for (taken, left) in [(0.04, 0.85), (0.5, 0.35)] {
+            let mut path = Path::new(100.0, 20);
+            path.pass(5.0);
+            path.others_take(taken * path.rate);
+            path.pass(5.0);
+            let share = path.pass(10.0);
+            assert!((left..1.0 - taken).contains(&share), "{taken}: {share}");
+        }
+    }
+
+    #[test]
+    fn bursts_of_others_that_come_and_go_have_room() {
+        let mut path = Path::new(100.0, 200);
+        path.pass(20.0);
+        while path.law.mode != Mode::Cruise || path.queue > 0.0 {
+            path.pass(0.01);
+        }
+        let before = path.law.window();
+        // 10 ms for a tenth of a look.
+        path.queue = path.rate * 0.01;
+        path.pass(0.01);
+        path.queue = 0.0;
+        path.pass(0.05);
+        assert!(
+            path.law.window() < before / 10 * 9,
+            "{before}, {}",
+            path.law.window()
+        );
+    }
+
+    #[test]
+    fn a_loss_with_a_small_queue_is_answered_at_once_and_one_without_is_not() {
+        let window = |queue_ms: u64, out_of_order: u32| {
+            let mut path = Path::new(100.0, 20);
+            path.pass(10.0);
+            while path.law.mode != Mode::Cruise || path.law.warned > 0 {
+                path.pass(0.01);
+            }
+            let before = path.law.window();
+            let seen = Seen {
+                at: path.law.due,
+                received: path.received as u64,
+                rtt: Some(path.base + Duration::from_millis(queue_ms)),
+                out_of_order,
+            };
+            path.law.see(&seen, &Beside::default()) < before
+        };
+        assert!(window(2, 3));
+        assert!(!window(2, 0));
+        assert!(!window(0, 3));
+    }
+
+    #[test]
+    fn others_in_the_background_may_go_on_making_a_queue_for_two_cuts() {
+        let mode_after = |cuts: u32, background: Vec<f64>| {
+            let mut path = Path::new(100.0, 20);
+            path.pass(5.0);
+            path.beside.background = background;
+            path.law.mode = Mode::Check;
+            for _ in 0..cuts {
+                let seen = Seen {
+                    at: path.law.due.max(path.law.settled),
+                    received: path.received as u64,
+                    rtt: Some(path.base * 2),
+                    out_of_order: 0,
+                };
+                path.law.see(&seen, &path.beside);
+            }
+            path.law.mode
+        };
+        assert_eq!(mode_after(1, Vec::new()), Mode::Yield);
+        assert_eq!(mode_after(2, vec![5e6]), Mode::Check);
+        assert_eq!(mode_after(3, vec![5e6]), Mode::Yield);
+    }
+
+    #[test]
     fn what_the_sender_does_not_use_does_not_grow() {
         let mut law = Law::new(SEGMENT);
         for step in 1..2000 {
-            law.see(&Seen {
+            let seen = Seen {
                 at: step * STEP,
                 // 80 kbit/s.
                 received: u64::from(step) * 100,
                 rtt: Some(Duration::from_millis(20)),
-            });
+                out_of_order: 0,
+            };
+            law.see(&seen, &Beside::default());
         }
         assert_eq!(law.window(), 10 * SEGMENT);
     }
@@ -409,7 +682,7 @@ mod tests {
     #[test]
     fn without_a_sample_the_window_stays_and_nothing_overflows() {
         let mut law = Law::new(0);
-        law.see(&Seen::default());
+        law.see(&Seen::default(), &Beside::default());
         assert_eq!(law.window(), 10);
         for (at, received, rtt) in [
             (0, u64::MAX, 0),
@@ -421,9 +694,10 @@ mod tests {
                 at: Duration::from_nanos(at),
                 received,
                 rtt: Some(Duration::from_nanos(rtt)),
+                out_of_order: 0,
             };
-            law.see(&seen);
-            law.see(&seen);
+            law.see(&seen, &Beside::default());
+            law.see(&seen, &Beside::default());
         }
         assert!(law.window() >= 1);
     }

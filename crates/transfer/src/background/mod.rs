@@ -5,7 +5,9 @@
 mod control;
 mod holding;
 mod law;
+mod neighbours;
 
 pub use control::{Control, ControlError};
 pub use holding::{Held, Holding};
 pub use law::{Law, Seen};
+pub use neighbours::{Arrived, Beside, Neighbours, PRIORITY};
