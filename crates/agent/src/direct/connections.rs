@@ -12,7 +12,7 @@ use fairwind_kernel::sock_diag;
 use fairwind_transfer::background::Law;
 
 use super::plan::Plan;
-use super::socket::Given;
+use super::socket::{Given, Taken};
 use crate::attach::Counts;
 use crate::summary::{Connection, Means, Summary};
 
@@ -41,6 +41,16 @@ pub(super) struct One {
     pub latest: Instant,
     opened: Instant,
     has_begun: bool,
+}
+
+impl One {
+    /// Its socket; none where it is unknown who has it.
+    pub(super) fn socket(&self) -> Option<Taken> {
+        let (process, descriptor) = self.holder.as_ref()?;
+        let socket = Taken::from(process, *descriptor).ok()?;
+        let is_it = socket.inode().is_ok_and(|inode| inode == self.inode);
+        is_it.then_some(socket)
+    }
 }
 
 /// A socket that waits for connections.

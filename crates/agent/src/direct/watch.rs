@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use fairwind_kernel::sock_diag::Diag;
 use fairwind_kernel::{descendants, open_sockets};
 use fairwind_transfer::background::{Law, Neighbours, Seen};
 
-use super::connections::{Connections, Holder};
+use super::connections::{Connections, Holder, One};
 use super::plan::Plan;
 use super::socket::{Given, Taken};
 use crate::summary::Summary;
@@ -45,6 +46,8 @@ pub(super) struct Shared {
     /// What else the host receives.
     neighbours: Mutex<Neighbours>,
     is_due: Condvar,
+    /// Nobody is held down any more. Changes under the lock of the connections.
+    is_released: AtomicBool,
 }
 
 impl fmt::Debug for Shared {
@@ -64,6 +67,7 @@ impl Shared {
             diag: Mutex::new(Diag::open().ok()),
             neighbours: Mutex::default(),
             is_due: Condvar::new(),
+            is_released: AtomicBool::new(false),
         }
     }
 
@@ -157,16 +161,22 @@ impl Shared {
 
     /// Lets connections offer what they would: nobody holds them down any more.
     pub(super) fn release(&self) {
+        // The process by which a socket was known may have ended, and left it to others.
+        let is_lost = |one: &One| one.law.is_some() && one.socket().is_none();
+        let lost: BTreeSet<u64> = {
+            let connections = self.connections();
+            let lost = connections.open().filter(|(_, one)| is_lost(one));
+            lost.map(|(cookie, _)| cookie).collect()
+        };
+        find(self, &lost);
         let mut connections = self.connections();
         connections.due.clear();
+        self.is_released.store(true, Ordering::Relaxed);
         for one in connections.open_mut() {
             if one.law.take().is_none() {
                 continue;
             }
-            if let Some((process, descriptor)) = &one.holder
-                && let Ok(socket) = Taken::from(process, *descriptor)
-                && socket.inode().is_ok_and(|inode| inode == one.inode)
-            {
+            if let Some(socket) = one.socket() {
                 let _ = socket.offer(MOST);
                 let _ = socket.tell_held(false);
             }
@@ -297,7 +307,7 @@ fn look(connections: &mut Connections, cookie: u64, shared: &Shared) -> Look {
     if let Some((local, remote)) = socket.ends() {
         (one.told.local, one.told.remote) = (local, remote);
     }
-    if !shared.plan.is_held {
+    if !shared.plan.is_held || shared.is_released.load(Ordering::Relaxed) {
         return Look::Never;
     }
     let has_received = info.tcpi_bytes_received != one.received;
