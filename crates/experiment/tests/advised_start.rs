@@ -83,6 +83,13 @@ fn seconds(engine: &dyn Engine, more: &str) -> f64 {
     result.flows[0].completion_s.unwrap()
 }
 
+/// The median of three on the kernel: one of them may meet a stall of the machine.
+fn median_seconds(more: &str) -> f64 {
+    let mut runs = [(); 3].map(|()| seconds(&Lab::default(), more));
+    runs.sort_by(f64::total_cmp);
+    runs[1]
+}
+
 #[test]
 fn a_download_with_good_advice_is_faster_in_the_simulator() {
     let (result, phases) = run(&Sim, &format!("{DOWNLOAD}{ADVISED}"));
@@ -100,7 +107,8 @@ fn a_download_with_good_advice_is_faster_on_the_kernel() {
     let (_, phases) = run(&lab, &format!("{DOWNLOAD}{ADVISED}"));
     // The tracer may miss a phase; this one comes only of a jump, and stays.
     assert_eq!(phases.last(), Some(&(0, 11)), "{phases:?}");
-    assert!(seconds(&lab, ADVISED) < 0.85 * seconds(&lab, ""));
+    let (advised, plain) = (median_seconds(ADVISED), median_seconds(""));
+    assert!(advised < 0.85 * plain, "{advised} and {plain} s");
 }
 
 const BACKGROUND: &str = "congestion_control = \"fairwind\"\n";
@@ -116,9 +124,9 @@ fn a_background_download_with_good_advice_is_faster_on_the_kernel() {
     if !permitted(fairwind_lab::privilege::check()) {
         return;
     }
-    let lab = Lab::default();
-    let advised = format!("{BACKGROUND}{ADVISED}");
-    assert!(seconds(&lab, &advised) < 0.95 * seconds(&lab, BACKGROUND));
+    let advised = median_seconds(&format!("{BACKGROUND}{ADVISED}"));
+    let plain = median_seconds(BACKGROUND);
+    assert!(advised < 0.95 * plain, "{advised} and {plain} s");
 }
 
 #[test]
