@@ -59,6 +59,26 @@ struct Watched {
     is_yielding: Option<bool>,
 }
 
+impl Connection {
+    /// One of which nothing but its ends is known yet.
+    pub(crate) fn new(local: SocketAddr, remote: SocketAddr, incoming: bool) -> Connection {
+        Connection {
+            local,
+            remote,
+            incoming,
+            program: String::new(),
+            congestion_control: String::new(),
+            seconds: 0.0,
+            bytes_sent: 0,
+            bytes_received: 0,
+            retransmitted: 0.0,
+            min_rtt_ms: None,
+            yielded_seconds: None,
+            closed: false,
+        }
+    }
+}
+
 /// The connections of a command while their events come.
 #[derive(Debug)]
 pub struct Watch {
@@ -93,20 +113,11 @@ impl Watch {
         self.advance(head.time_ns);
         if let Event::Open(identity) | Event::Identity(identity) = event {
             let watched = self.connections.entry(head.id).or_insert_with(|| Watched {
-                connection: Connection {
-                    local: identity.local(),
-                    remote: identity.remote(),
-                    incoming: identity.is_incoming(),
-                    program: String::new(),
-                    congestion_control: String::new(),
-                    seconds: 0.0,
-                    bytes_sent: 0,
-                    bytes_received: 0,
-                    retransmitted: 0.0,
-                    min_rtt_ms: None,
-                    yielded_seconds: None,
-                    closed: false,
-                },
+                connection: Connection::new(
+                    identity.local(),
+                    identity.remote(),
+                    identity.is_incoming(),
+                ),
                 opened_ns: head.time_ns,
                 latest_ns: head.time_ns,
                 yielded_ns: 0,

@@ -17,18 +17,29 @@ use crate::turn::in_the_lab;
 const FAIRWIND: &str = env!("CARGO_BIN_EXE_fairwind");
 
 /// What the probes have in common: sockets, and what the kernel says of them.
-const PROBE: &str = r#"
-import os, socket, sys
+pub(crate) const PROBE: &str = r#"
+import ctypes, mmap, os, signal, socket, struct, subprocess, sys, threading, time
 def control(s): return s.getsockopt(6, 13, 16).split(b'\0')[0].decode()
-def pair(family, address, prepare=lambda s: None):
+def pair(family, address, prepare=lambda s: None, here=None):
     server = socket.create_server((address, 0), family=family)
     client = socket.socket(family)
     prepare(client)
+    if here: client.bind((here, 0))
     client.connect(server.getsockname()[:2])
     return client, server.accept()[0]
 "#;
 
-fn text(bytes: &[u8]) -> String {
+/// Prints the congestion controls of six connections of itself and of a child.
+pub(crate) const OF_ITSELF_AND_A_CHILD: &str = "
+both = pair(socket.AF_INET, '127.0.0.1') + pair(socket.AF_INET6, '::1')
+print(*[control(s) for s in both], flush=True)
+if os.fork() == 0:
+    print(*[control(s) for s in pair(socket.AF_INET, '127.0.0.1')], flush=True)
+    os._exit(0)
+os.wait()
+";
+
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -44,7 +55,7 @@ fn probe(options: &'static [&'static str], program: &'static str) -> Output {
 }
 
 /// What it has printed, word by word.
-fn words(output: &Output) -> Vec<String> {
+pub(crate) fn words(output: &Output) -> Vec<String> {
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
         .split_whitespace()
@@ -61,17 +72,7 @@ fn every_connection_of_the_command_and_its_children_has_the_control() {
     if !may_run() {
         return;
     }
-    let output = probe(
-        &["--control", "reno"],
-        "
-both = pair(socket.AF_INET, '127.0.0.1') + pair(socket.AF_INET6, '::1')
-print(*[control(s) for s in both], flush=True)
-if os.fork() == 0:
-    print(*[control(s) for s in pair(socket.AF_INET, '127.0.0.1')], flush=True)
-    os._exit(0)
-os.wait()
-",
-    );
+    let output = probe(&["--control", "reno"], OF_ITSELF_AND_A_CHILD);
     assert_eq!(words(&output), ["reno"; 6]);
     let said = text(&output.stderr);
     assert!(said.starts_with("fairwind: 6 connections: "), "{said}");

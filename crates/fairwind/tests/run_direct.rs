@@ -11,27 +11,12 @@ use fairwind_testing::{in_new_network_namespace, or_skip, permitted, root, wait_
 use serde_json::Value;
 
 use crate::everybody::Everybody;
-use crate::run::cubic_beside;
+use crate::run::{OF_ITSELF_AND_A_CHILD, PROBE, cubic_beside, text, words};
 use crate::turn::in_the_lab;
 
-/// What the probes have in common.
-const PROBE: &str = r#"
-import ctypes, mmap, os, signal, socket, struct, subprocess, sys, threading, time
-libc = ctypes.CDLL(None, use_errno=True)
-def control(s): return s.getsockopt(6, 13, 16).split(b'\0')[0].decode()
-def pair(family, address, prepare=lambda s: None, here=None):
-    server = socket.create_server((address, 0), family=family)
-    client = socket.socket(family)
-    prepare(client)
-    if here: client.bind((here, 0))
-    client.connect(server.getsockname()[:2])
-    return client, server.accept()[0]
-window = lambda s: s.getsockopt(6, 10)
-"#;
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+/// What the probes need beside.
+const WINDOW: &str =
+    "\nlibc = ctypes.CDLL(None, use_errno=True)\nwindow = lambda s: s.getsockopt(6, 10)\n";
 
 /// The command, as another user, with these options, where nobody answers for an agent.
 fn run(everybody: &Everybody, options: &[&str], command: &[&str]) -> Command {
@@ -45,17 +30,10 @@ fn run(everybody: &Everybody, options: &[&str], command: &[&str]) -> Command {
 fn probe(options: &'static [&'static str], program: &'static str) -> Output {
     in_new_network_namespace(move || {
         let everybody = Everybody::new();
-        let program = format!("{PROBE}{program}");
+        let program = format!("{PROBE}{WINDOW}{program}");
         let command = ["/usr/bin/python3", "-c", &program];
         run(&everybody, options, &command).output().unwrap()
     })
-}
-
-/// What it has printed, word by word.
-fn words(output: &Output) -> Vec<String> {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let words = text(&output.stdout);
-    words.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The JSON at the end of what was said.
@@ -70,17 +48,7 @@ fn every_connection_of_the_command_and_its_children_has_the_control() {
     if !permitted(root()) {
         return;
     }
-    let output = probe(
-        &["--control", "reno"],
-        "
-both = pair(socket.AF_INET, '127.0.0.1') + pair(socket.AF_INET6, '::1')
-print(*[control(s) for s in both], flush=True)
-if os.fork() == 0:
-    print(*[control(s) for s in pair(socket.AF_INET, '127.0.0.1')], flush=True)
-    os._exit(0)
-os.wait()
-",
-    );
+    let output = probe(&["--control", "reno"], OF_ITSELF_AND_A_CHILD);
     assert_eq!(words(&output), ["reno"; 6]);
     let said = text(&output.stderr);
     assert!(said.starts_with("fairwind: 6 connections: "), "{said}");
@@ -443,7 +411,7 @@ fn the_command_goes_on_when_the_run_is_killed() {
     in_new_network_namespace(|| {
         use std::io::Write;
         let everybody = Everybody::new();
-        let program = format!("{PROBE}{CONNECTS}");
+        let program = format!("{PROBE}{WINDOW}{CONNECTS}");
         let command = ["/usr/bin/python3", "-c", &program];
         let mut command = run(&everybody, &["--background"], &command);
         let mut waiting = Waiting::start({
@@ -474,7 +442,7 @@ fn no_call_waits_forever_whenever_the_run_is_killed() {
     in_new_network_namespace(|| {
         let everybody = Everybody::new();
         let program = format!(
-            "{PROBE}
+            "{PROBE}{WINDOW}
 print('ready', flush=True)
 until = time.monotonic() + 0.6
 turns = 0
@@ -505,7 +473,7 @@ fn what_a_command_leaves_behind_still_connects_and_is_named() {
         let everybody = Everybody::new();
         let folder = PathBuf::from(format!("/tmp/fairwind-left-{}", std::process::id()));
         let program = format!(
-            "{PROBE}
+            "{PROBE}{WINDOW}
 if os.fork() == 0:
     os.setsid()
     sys.stdin.close()
@@ -536,7 +504,7 @@ fn what_a_command_leaves_behind_is_no_longer_held_down() {
         let everybody = Everybody::new();
         let file = PathBuf::from(format!("/tmp/fairwind-released-{}", std::process::id()));
         let program = format!(
-            "{PROBE}
+            "{PROBE}{WINDOW}
 client, accepted = pair(socket.AF_INET, '127.0.0.2', here='127.0.0.3')
 def receive(seconds):
     largest = 0

@@ -67,7 +67,8 @@ impl Connections {
     pub fn open() -> io::Result<Connections> {
         Ok(Connections {
             socket: netlink::open(Some(SOCK_DIAG), 0, SocketFlags::empty())?,
-            buffer: vec![0; 256 << 10],
+            // Datagrams of an answer have no more than 32 KiB (netlink_recvmsg).
+            buffer: vec![0; 64 << 10],
         })
     }
 

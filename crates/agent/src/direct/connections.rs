@@ -331,17 +331,8 @@ fn told(
     incoming: bool,
 ) -> Connection {
     Connection {
-        local,
-        remote,
-        incoming,
         program,
         congestion_control,
-        seconds: 0.0,
-        bytes_sent: 0,
-        bytes_received: 0,
-        retransmitted: 0.0,
-        min_rtt_ms: None,
-        yielded_seconds: None,
-        closed: false,
+        ..Connection::new(local, remote, incoming)
     }
 }

@@ -327,18 +327,12 @@ fn look(connections: &mut Connections, cookie: u64, shared: &Shared) -> Look {
     let has_begun = one.law.is_none();
     let law = one.law.get_or_insert_with(|| Law::new(info.tcpi_advmss));
     let before = law.window();
-    let (at, rtt) = (shared.began.elapsed(), info.receive_rtt());
+    let seen = Seen::of(&info, shared.began.elapsed());
     let beside = {
         let neighbours = &mut *shared.neighbours();
         // Where they cannot be listed, their queue still can be seen.
-        let _ = neighbours.look(at);
-        neighbours.beside(cookie, rtt.unwrap_or_default())
-    };
-    let seen = Seen {
-        at,
-        received: info.tcpi_bytes_received,
-        rtt,
-        out_of_order: info.out_of_order().unwrap_or(0),
+        let _ = neighbours.look(seen.at);
+        neighbours.beside(cookie, seen.rtt.unwrap_or_default())
     };
     let window = law.see(&seen, &beside);
     if has_begun {

@@ -68,16 +68,11 @@ impl Holding {
                 let Ok(info) = TcpInfo::of(&socket) else {
                     break;
                 };
-                let (at, rtt) = (began.elapsed(), info.receive_rtt());
+                let seen = Seen::of(&info, began.elapsed());
                 // Where they cannot be seen, their queue still can.
-                let _ = neighbours.look(at);
-                let seen = Seen {
-                    at,
-                    received: info.tcpi_bytes_received,
-                    rtt,
-                    out_of_order: info.out_of_order().unwrap_or(0),
-                };
-                law.see(&seen, &neighbours.beside(cookie, rtt.unwrap_or_default()));
+                let _ = neighbours.look(seen.at);
+                let rtt = seen.rtt.unwrap_or_default();
+                law.see(&seen, &neighbours.beside(cookie, rtt));
                 if offer(&socket, &law).is_err() {
                     break;
                 }

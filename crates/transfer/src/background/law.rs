@@ -33,6 +33,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use fairwind_kernel::TcpInfo;
+
 use super::neighbours::Beside;
 
 /// What is tolerated at least and at most.
@@ -71,6 +73,18 @@ pub struct Seen {
     pub rtt: Option<Duration>,
     /// Packets that have come out of order so far (`tcpi_rcv_ooopack`).
     pub out_of_order: u32,
+}
+
+impl Seen {
+    /// What the kernel tells of a connection at this moment.
+    pub fn of(info: &TcpInfo, at: Duration) -> Seen {
+        Seen {
+            at,
+            received: info.tcpi_bytes_received,
+            rtt: info.receive_rtt(),
+            out_of_order: info.out_of_order().unwrap_or(0),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
