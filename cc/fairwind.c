@@ -75,6 +75,7 @@
  *	belief		1/1024, 896	part of what was free that is believed free after others came
  *	noise		1/1024, 256	largest noise of the delay that is tolerated, of the base delay
  *	quiet		1, 0		rounds without a queue before it comes back from a yield
+ *	equal		us, 1000	queueing delay that small flows tolerate more than large ones, at most
  */
 #include <fairwind/background.h>
 #include <fairwind/resume.h>
@@ -89,7 +90,9 @@
 	  "part of what was free that is believed free after others came")                     \
 	P(noise, "1/1024", 256, 0, 1024,                                                       \
 	  "largest noise of the delay that is tolerated, of the base delay")                   \
-	P(quiet, "1", 0, 0, 60, "rounds without a queue before it comes back from a yield")
+	P(quiet, "1", 0, 0, 60, "rounds without a queue before it comes back from a yield")    \
+	P(equal, "us", 1000, 0, 100000,                                                        \
+	  "queueing delay that small flows tolerate more than large ones, at most")
 CC_PARAMETERS(FAIRWIND_PARAMETERS);
 
 /* Looks in a round, and samples in a look unless the round ends. */
@@ -456,7 +459,7 @@ static inline u32 tolerated_us(struct sock *sk)
 	u32 packet = min(packet_us(ca), max(PACKET_MAX_US, (u32)ca->syn_saves_us));
 	u32 us = min(param(sk, delay), share) + packet;
 
-	us += min(own_packet_us(ca) * quantum(ca), min(1000U, share));
+	us += min(own_packet_us(ca) * quantum(ca), min(param(sk, equal), share));
 	us += noise_part_us(sk);
 	if (ca->loss_queue_us && ca->is_congested) {
 		/* One packet may wait for another. By the own window, in which the buffer is, its time is too short. */

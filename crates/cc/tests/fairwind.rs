@@ -626,6 +626,18 @@ fn after_a_yield_it_waits_for_the_quiet_that_was_asked_for() {
 }
 
 #[test]
+fn what_small_flows_tolerate_more_is_bounded() {
+    // A packet takes 200 us on the link, and as long at the rate of 99 in 20 ms. It tolerates 100 us and both of these, or
+    // the first alone.
+    for (equal, tolerates) in [(1000, true), (0, false)] {
+        let mut path = Path::cruising_with("equal", equal);
+        let before = path.window();
+        path.rounds(2, BASE + 400);
+        assert_eq!(path.window() >= before, tolerates);
+    }
+}
+
+#[test]
 fn a_queue_begins_the_quiet_anew() {
     let mut path = Path::cruising_with("quiet", 20);
     path.rounds(4, BASE + 4000);

@@ -11,7 +11,7 @@ use fairwind_sim::outcome::{FlowOutcome, Instruments, Observer, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::case::Case;
+use super::case::{Case, Setting};
 use super::following::{self, Input};
 use super::relation::{Relation, Trace, scaled};
 use super::results::Transfer;
@@ -30,6 +30,9 @@ const RTT_MS: f64 = 50.0;
 /// Receive buffer of a transfer in the background that is alone: on Linux 6 its window allows 70 Mbit/s, as the
 /// thesis' server does.
 const BUFFER_OF_BACKGROUND: &str = "709kB";
+
+/// Parameters of `fairwind` for [`Setting::Strict`].
+const STRICT: &str = "delay = 0, noise = 0, equal = 0";
 
 /// Where the experiments are and how large the transfers.
 pub(crate) struct Bench<'a> {
@@ -117,6 +120,9 @@ impl Bench<'_> {
         if case.way == Way::Background {
             // The kernel takes this control from Linux 6 on.
             settings.push("flow.ftp.stack=linux".to_owned());
+            if case.setting == Setting::Strict {
+                settings.push(format!("flow.ftp.parameters={{ {STRICT} }}"));
+            }
             if case.others == 0 {
                 settings.push(format!("flow.ftp.receive_buffer={BUFFER_OF_BACKGROUND}"));
             }

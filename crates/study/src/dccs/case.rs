@@ -15,14 +15,15 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
 ];
 
 /// Ways to send a file: those of the thesis, of which the advised ones are named after the history that they know,
-/// and in the background.
-const WAYS: [&str; 6] = [
+/// and in the background by two settings.
+const WAYS: [&str; 7] = [
     "standard",
     "nocc",
     "all history",
     "same weekday",
     "last week",
     "background",
+    "strict background",
 ];
 /// Least use of the path in percent, in the order of the levels of the thesis.
 pub(crate) const LEVELS: [&str; 3] = ["45", "60", "75"];
@@ -47,6 +48,14 @@ pub(crate) enum Losses {
     Exact,
 }
 
+/// The parameters of the congestion control of a transfer in the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    Usual,
+    /// No queue but that of a packet is tolerated.
+    Strict,
+}
+
 /// One transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
@@ -57,6 +66,7 @@ pub(crate) struct Case {
     /// Index in the times of day.
     pub time: usize,
     pub way: Way,
+    pub setting: Setting,
     /// The history that the advisor knows.
     pub history: HistorySet,
     /// How the emulator applies the losses it is given.
@@ -71,6 +81,7 @@ impl Case {
             level,
             time,
             way: Way::Standard,
+            setting: Setting::Usual,
             history: HISTORY_SETS[0],
             losses,
         }
@@ -79,6 +90,19 @@ impl Case {
     /// The same by another way.
     pub(crate) fn by(self, way: Way) -> Case {
         Case { way, ..self }
+    }
+
+    /// The same in the background.
+    pub(crate) fn ours(self) -> Case {
+        self.by(Way::Background)
+    }
+
+    /// The same in the background, by the strict setting.
+    pub(crate) fn strict(self) -> Case {
+        Case {
+            setting: Setting::Strict,
+            ..self.ours()
+        }
     }
 
     /// The transfer of a run; what the plan does not say is the first of its kind.
@@ -90,14 +114,19 @@ impl Case {
         let (way, history) = match index(&WAYS, "way") {
             0 => (Way::Standard, 0),
             1 => (Way::Nocc, 0),
-            5 => (Way::Background, 0),
+            5 | 6 => (Way::Background, 0),
             advised => (Way::Advised, advised - 2),
+        };
+        let setting = match run.get("way") {
+            "strict background" => Setting::Strict,
+            _ => Setting::Usual,
         };
         Case {
             others: run.get("others").parse().unwrap_or(0),
             level: index(&LEVELS, "level"),
             time: index(&TIMES, "time"),
             way,
+            setting,
             history: HISTORY_SETS[history],
             losses: [Losses::Rounded, Losses::Exact][index(&LOSSES_TAKEN, "losses")],
         }

@@ -112,14 +112,19 @@ impl<'a> Results<'a> {
     pub(crate) fn mean_lost(&self, losses: Losses, others: usize) -> [f64; 3] {
         match (self.thesis, others) {
             (Some(thesis), 1) => thesis.background_lost,
-            _ => WAYS.map(|way| self.mean_lost_by(way, losses, others)),
+            _ => WAYS.map(|way| self.mean_lost_by(|case| case.by(way), losses, others)),
         }
     }
 
     /// The same beside one way, as far as it has been tried.
-    pub(crate) fn mean_lost_by(&self, way: Way, losses: Losses, others: usize) -> f64 {
+    pub(crate) fn mean_lost_by(
+        &self,
+        way: impl Fn(Case) -> Case,
+        losses: Losses,
+        others: usize,
+    ) -> f64 {
         let lost = |time| {
-            let beside = self.find(Case::at(others, 0, time, losses).by(way))?;
+            let beside = self.find(way(Case::at(others, 0, time, losses)))?;
             Some(lost(
                 self.alone[others - 1]?,
                 beside.others_mbps.iter().sum(),

@@ -92,13 +92,12 @@ impl Tables<'_> {
         let mut table = Table::new(
             " | mean gain over standard FTP of advised, % used at least: 45 % | 60 % | 75 % | of ours: 45 % | \
              60 % | 75 % | one other loses beside standard FTP | advised | without congestion control | ours | \
-             two others lose beside standard FTP | advised | without congestion control | ours",
+             ours, strict | two others lose beside standard FTP | advised | without congestion control | ours | \
+             ours, strict",
         );
         let mut row = |results: &Results, losses, addition: &str| {
             let lost = [1, 2].map(|others| {
-                let lost = results.mean_lost(losses, others);
-                let ours = results.mean_lost_by(OURS, losses, others);
-                BESIDE_OTHERS.map(|way| lost[way]).into_iter().chain([ours])
+                self.lost_beside(results, losses, others)
             });
             let gains = results.mean_gains(losses).into_iter();
             let gains = gains.chain(results.mean_gains_by(OURS, losses));
@@ -113,6 +112,14 @@ impl Tables<'_> {
             row(results, Losses::Exact, ", losses not rounded");
         }
         table.section("summary")
+    }
+
+    /// What others lose beside each way that has a column, percent.
+    fn lost_beside(&self, results: &Results, losses: Losses, others: usize) -> [f64; 5] {
+        let [standard, nocc, advised] = results.mean_lost(losses, others);
+        let ours = results.mean_lost_by(Case::ours, losses, others);
+        let strict = results.mean_lost_by(Case::strict, losses, others);
+        [standard, advised, nocc, ours, strict]
     }
 
     /// Adds a row for each of the results that have cells; `first` begins the first of them.
@@ -201,21 +208,21 @@ impl Tables<'_> {
         let losses = Losses::Rounded;
         let mut table = self.by_time(
             "time of day | | beside standard FTP: FTP / other | other loses | beside advised | other \
-             loses | beside FTP without congestion control | other loses | beside ours | other loses",
+             loses | beside FTP without congestion control | other loses | beside ours | other loses | \
+             beside ours, strict | other loses",
             |results, time| {
                 let case = Case::at(1, 0, time, losses);
                 let ways = results.ways(case)?;
                 let alone = Some(results.alone[0]?);
                 let mut cells = BESIDE_OTHERS.map(|way| pair(ways[way], alone)).concat();
-                let ours = results.find(case.by(OURS));
-                cells.extend(ours.map_or(Default::default(), |ours| pair(ours, alone)));
+                for ours in [case.ours(), case.strict()].map(|case| results.find(case)) {
+                    cells.extend(ours.map_or(Default::default(), |ours| pair(ours, alone)));
+                }
                 Some(cells)
             },
         );
         self.rows(&mut table, "mean", |results| {
-            let lost = results.mean_lost(losses, 1);
-            let ours = results.mean_lost_by(OURS, losses, 1);
-            let lost = BESIDE_OTHERS.map(|way| lost[way]).into_iter().chain([ours]);
+            let lost = self.lost_beside(results, losses, 1).into_iter();
             Some(
                 lost.flat_map(|lost| [String::new(), percent(lost)])
                     .collect(),
@@ -236,7 +243,8 @@ impl Tables<'_> {
     fn two_background(&self) -> Section {
         let losses = Losses::Rounded;
         let mut table = self.by_time(
-            "time of day | | standard FTP / other 1 / other 2 | advised | without congestion control | ours",
+            "time of day | | standard FTP / other 1 / other 2 | advised | without congestion control | ours | \
+             ours, strict",
             |results, time| {
                 let case = Case::at(2, 0, time, losses);
                 let ways = results.ways(case)?;
@@ -244,16 +252,14 @@ impl Tables<'_> {
                     let others = &transfer.others_mbps;
                     [transfer.mbps, others[0], others[1]].map(mbps).join(" / ")
                 };
-                let ours = results.find(case.by(OURS)).map_or(String::new(), three);
+                let ours = [case.ours(), case.strict()]
+                    .map(|case| results.find(case).map_or(String::new(), three));
                 let cells = BESIDE_OTHERS.map(|way| three(ways[way]));
-                Some(cells.into_iter().chain([ours]).collect())
+                Some(cells.into_iter().chain(ours).collect())
             },
         );
         self.rows(&mut table, "others lose", |results| {
-            let lost = results.mean_lost(losses, 2);
-            let ours = results.mean_lost_by(OURS, losses, 2);
-            let lost = BESIDE_OTHERS.map(|way| lost[way]).into_iter().chain([ours]);
-            Some(lost.map(percent).collect())
+            Some(self.lost_beside(results, losses, 2).map(percent).to_vec())
         });
         let mut section = table.section("tables 17 and 18");
         if let Some(alone) = self.all.get(1).and_then(|results| results.alone[1]) {
