@@ -118,7 +118,7 @@ fn vsftpd(dir: &Path, root: &Path) -> Result<Peer, String> {
     let text = format!(
         "listen=YES\nlisten_address=127.0.0.1\nlisten_port={port}\nbackground=NO\nanonymous_enable=YES\n\
          anon_root={}\nsecure_chroot_dir={}\nno_anon_password=YES\nseccomp_sandbox=NO\nuse_sendfile=YES\n\
-         xferlog_enable=NO\nftp_username=nobody\n",
+         xferlog_enable=NO\nftp_username=daemon\n",
         root.display(),
         empty.display()
     );
