@@ -3,6 +3,10 @@
 
 mod gate;
 mod long_path;
+mod mirror;
+mod names;
+mod queue;
+mod several;
 
 use std::fs;
 use std::io::{self, Write};

@@ -6,11 +6,13 @@ mod agent;
 mod bench;
 mod cc;
 mod check;
+mod chmod;
 mod compare;
 mod completions;
 mod copy;
 mod demo;
 mod doctor;
+mod du;
 mod execution;
 mod get;
 mod history;
@@ -18,9 +20,16 @@ mod lab;
 mod ls;
 mod man;
 mod measure;
+mod mirror;
+mod mkdir;
+mod mv;
 mod put;
+mod queue;
+mod remote;
 mod report;
 mod reproduce;
+mod rm;
+mod rmdir;
 mod run;
 mod schema;
 mod serve;
@@ -76,6 +85,13 @@ enum Command {
     Put(put::Put),
     Ls(ls::Ls),
     Copy(copy::Copy),
+    Mirror(Box<mirror::Mirror>),
+    Rm(rm::Rm),
+    Mkdir(mkdir::Mkdir),
+    Rmdir(rmdir::Rmdir),
+    Mv(mv::Mv),
+    Chmod(chmod::Chmod),
+    Du(du::Du),
     Compare(compare::Compare),
     Report(report::Report),
     Reproduce(reproduce::Reproduce),
@@ -111,6 +127,13 @@ impl Cli {
             Command::Put(command) => command.run(),
             Command::Ls(command) => command.run(),
             Command::Copy(command) => command.run(),
+            Command::Mirror(command) => command.run(),
+            Command::Rm(command) => command.run(),
+            Command::Mkdir(command) => command.run(),
+            Command::Rmdir(command) => command.run(),
+            Command::Mv(command) => command.run(),
+            Command::Chmod(command) => command.run(),
+            Command::Du(command) => command.run(),
             Command::Compare(command) => command.run(),
             Command::Report(command) => command.run(),
             Command::Reproduce(command) => command.run(),
