@@ -91,11 +91,17 @@ impl Copy {
         found: Match,
     ) -> Result<(), Failure> {
         let (from, to) = (found.place, destination.place().clone());
+        let is_matched = found.entry.is_some();
         let is_directory = match found.entry {
             Some(entry) => entry.kind == Kind::Directory,
             None => from.is_directory() || (self.recursive && is_directory(source, &from)?),
         };
         if is_directory && !self.recursive {
+            if is_matched {
+                let left_out = format!("{from}: --recursive copies directories");
+                transfer::note(source, &[left_out]);
+                return Ok(());
+            }
             return Err(Failure::input(format!(
                 "{from}: --recursive copies directories"
             )));

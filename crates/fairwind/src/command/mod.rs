@@ -14,6 +14,7 @@ mod demo;
 mod doctor;
 mod du;
 mod execution;
+mod ftp;
 mod get;
 mod history;
 mod lab;
@@ -92,6 +93,7 @@ enum Command {
     Mv(mv::Mv),
     Chmod(chmod::Chmod),
     Du(du::Du),
+    Ftp(ftp::Ftp),
     Compare(compare::Compare),
     Report(report::Report),
     Reproduce(reproduce::Reproduce),
@@ -134,6 +136,7 @@ impl Cli {
             Command::Mv(command) => command.run(),
             Command::Chmod(command) => command.run(),
             Command::Du(command) => command.run(),
+            Command::Ftp(command) => command.run(),
             Command::Compare(command) => command.run(),
             Command::Report(command) => command.run(),
             Command::Reproduce(command) => command.run(),

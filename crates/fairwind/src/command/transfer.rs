@@ -1,4 +1,4 @@
-//! Shared by `get`, `put`, `ls` and `copy`: how a server is reached, and how files are moved.
+//! Shared by all commands for FTP servers: how a server is reached, and how files are moved.
 
 mod told;
 
@@ -119,6 +119,31 @@ impl Reach {
     /// Options for sessions that move no files.
     pub(crate) fn options(&self, bar: &Arc<ByteBar>) -> Options {
         Options {
+            progress: Arc::clone(bar) as Arc<dyn client::Progress>,
+            ..self.session_options()
+        }
+    }
+
+    /// The same as words of a command line, each with its value.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let mut words = vec![
+            format!("--timeout={}ns", self.timeout.as_nanos()),
+            format!("--retries={}", self.retries),
+        ];
+        if self.active {
+            words.push("--active".to_owned());
+        }
+        words.extend(self.bind.as_ref().map(|bind| format!("--bind={bind}")));
+        words.extend(self.proxy.as_ref().map(|proxy| match proxy {
+            Through::Proxy(proxy) => format!("--proxy={}", proxy.given()),
+            Through::Nothing | Through::Environment => "--proxy=none".to_owned(),
+        }));
+        words
+    }
+
+    /// The same without reports on progress.
+    pub(crate) fn session_options(&self) -> Options {
+        Options {
             mode: if self.active {
                 DataMode::Active
             } else {
@@ -130,7 +155,6 @@ impl Reach {
             },
             patience: self.timeout,
             retries: self.retries,
-            progress: Arc::clone(bar) as Arc<dyn client::Progress>,
             ..Options::default()
         }
     }

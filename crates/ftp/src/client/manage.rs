@@ -7,6 +7,23 @@ use super::{ClientError, Connection, Kind, Session, place, scan};
 use crate::protocol::path::one_line;
 
 impl Session {
+    /// Fails if a path cannot be entered; the session stays where it is.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub fn enter(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        self.can_read(path)?;
+        self.must_be_directory(path)
+    }
+
+    /// The directory of the login (PWD); `None` if the server does not tell.
+    ///
+    /// # Errors
+    /// If the control connection fails.
+    pub fn login_directory(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
+        self.home()
+    }
+
     /// Creates a directory (MKD).
     ///
     /// # Errors

@@ -31,6 +31,7 @@ pub struct Proxy {
     host: String,
     port: u16,
     user: Option<(String, String)>,
+    given: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +74,11 @@ impl Proxy {
         let proxy = value.parse::<Self>();
         let wrong = |error| ClientError::Usage(format!("the variable {name}: {error}"));
         proxy.map(Some).map_err(wrong)
+    }
+
+    /// The URL as it was given, with user and password.
+    pub fn given(&self) -> &str {
+        &self.given
     }
 
     /// Addresses of the proxy.
@@ -344,6 +350,7 @@ impl FromStr for Proxy {
             kind,
             host: host.trim_matches(['[', ']']).to_owned(),
             port: url.port().unwrap_or(port),
+            given: text.to_owned(),
             user: match url.username() {
                 "" => None,
                 user => Some((word(user)?, word(url.password().unwrap_or_default())?)),

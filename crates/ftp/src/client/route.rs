@@ -1,5 +1,6 @@
 //! How a server is reached: from which address or interface, and through which proxy.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::str::FromStr;
@@ -37,6 +38,15 @@ impl FromStr for Bind {
             false => {
                 Err("an address of this host or the name of an interface is wanted".to_owned())
             }
+        }
+    }
+}
+
+impl fmt::Display for Bind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Interface(name) => name.fmt(f),
         }
     }
 }
