@@ -130,11 +130,22 @@ pub(super) fn fetch(
     let mut continued = report.resumed_at > 0;
     loop {
         ranges.watch(method)?;
-        if !fetch_all(retrieval, connection, number, &ranges, original, report)? {
-            ranges.partial.discard();
-            report.resumed_at = 0;
-            report.figures.remove("ranges");
-            return Ok(false);
+        let fetched = fetch_all(retrieval, connection, number, &ranges, original, report);
+        let is_empty = ranges.present() == 0;
+        match fetched {
+            Ok(true) => {}
+            Ok(false) => {
+                ranges.partial.discard();
+                report.resumed_at = 0;
+                report.figures.remove("ranges");
+                return Ok(false);
+            }
+            Err(error) => {
+                if is_empty {
+                    ranges.partial.discard();
+                }
+                return Err(error);
+            }
         }
         let Err(why) = ranges.verify(remote, connection, method, report)? else {
             break;

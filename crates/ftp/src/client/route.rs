@@ -192,7 +192,14 @@ impl Way {
                 .map_err(|error| io::Error::new(error.kind(), format!("from {name}: {error}")))?,
             None => {}
         }
-        socket.connect_timeout(&address.into(), patience)?;
+        let connected = socket.connect_timeout(&address.into(), patience);
+        connected.map_err(|error| match (&self.proxy, error.kind()) {
+            (Some((proxy, _)), io::ErrorKind::TimedOut) => io::Error::other(format!(
+                "the proxy {proxy}: it did not answer within {patience:?}"
+            )),
+            (Some((proxy, _)), _) => io::Error::other(format!("the proxy {proxy}: {error}")),
+            (None, _) => error,
+        })?;
         match &self.proxy {
             Some((proxy, target)) => {
                 let stream = socket.try_clone()?.into();

@@ -196,6 +196,20 @@ fn a_server_that_cannot_start_in_the_middle_gives_the_whole() {
 }
 
 #[test]
+fn a_file_that_is_refused_leaves_nothing() {
+    let server = Scripted::start(Script {
+        content: noise(5_000_000),
+        features: vec!["REST STREAM"],
+        replies: vec![("REST", "350 Yes\r\n"), ("RETR", "550 No\r\n")],
+        ..Script::default()
+    });
+    let here = tempfile::tempdir().unwrap();
+    let error = get(server.address, "x", &here.path().join("x"), in_ranges(4)).unwrap_err();
+    assert!(error.to_string().contains("550 No"), "{error}");
+    assert_eq!(names(here.path()), Vec::<String>::new());
+}
+
+#[test]
 fn a_small_file_and_one_begun_as_a_whole_come_as_a_whole() {
     let server = Running::start();
     let here = tempfile::tempdir().unwrap();

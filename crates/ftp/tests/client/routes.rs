@@ -239,6 +239,15 @@ fn a_proxy_that_lies_or_stands_still_is_told() {
         assert!(error.contains(expected), "{expected}: {error}");
         assert!(!error.contains('\x1b'), "{error}");
     }
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let here = tempfile::tempdir().unwrap();
+    let nobody = through(&format!("http://{gone}"));
+    let error = get(gone, "x", &here.path().join("x"), nobody).unwrap_err();
+    let expected = format!("the proxy http://{gone}: Connection refused");
+    assert!(error.to_string().contains(&expected), "{error}");
     let endless: &'static [u8] = [b"HTTP/1.1 200 ".as_slice(), &[b'x'; 20_000]]
         .concat()
         .leak();
