@@ -4,8 +4,6 @@ use std::fs;
 use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
 
-use fairwind_testing::wait_until;
-
 use super::names::below;
 use super::{Bench, err, read};
 
@@ -36,20 +34,15 @@ impl Bench {
     }
 }
 
-/// What comes from a terminal up to the next prompt.
-fn up_to_prompt(output: &mut impl Read) -> String {
+/// Waits until a terminal shows this.
+fn wait_for(shown: &str, output: &mut impl Read) {
     let mut said = Vec::new();
     let mut byte = [0];
-    while !said.ends_with(b"> ") {
-        assert_eq!(
-            output.read(&mut byte).unwrap(),
-            1,
-            "{}",
-            String::from_utf8_lossy(&said)
-        );
+    while !said.ends_with(shown.as_bytes()) {
+        let count = output.read(&mut byte).unwrap();
+        assert_eq!(count, 1, "{}", String::from_utf8_lossy(&said));
         said.push(byte[0]);
     }
-    String::from_utf8_lossy(&said).into_owned()
 }
 
 #[test]
@@ -76,15 +69,17 @@ fn on_a_terminal_names_of_the_server_are_completed_and_lines_are_kept() {
         terminal.stdin.take().unwrap(),
         terminal.stdout.take().unwrap(),
     );
-    up_to_prompt(&mut output);
+    wait_for("> ", &mut output);
     input.write_all(b"get al\tbe\t\r").unwrap();
-    // The editor draws the prompt anew with each key.
-    wait_until("the file has come", || {
-        bench.here.path().join("beta gamma.h5").exists()
-    });
+    // What the command says, as opposed to what has been typed.
+    wait_for("verified", &mut output);
+    wait_for("> ", &mut output);
     input
-        .write_all(b"open ftp://alice:secret@nowhere.invalid\rexit\r")
+        .write_all(b"open ftp://alice:secret@127.0.0.1:1\r")
         .unwrap();
+    wait_for("Connection refused", &mut output);
+    wait_for("> ", &mut output);
+    input.write_all(b"exit\r").unwrap();
     output.read_to_end(&mut Vec::new()).unwrap();
     assert!(terminal.wait().unwrap().success());
     assert_eq!(read(&bench.here, "beta gamma.h5"), b"alpha/beta gamma.h5");
