@@ -68,6 +68,15 @@ impl Failure {
         move |error| Self::input(format!("{}: {error}", path.display()))
     }
 
+    /// What failed, as a sentence of its own.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            Self::File(diagnostic) => diagnostic.to_string(),
+            Self::Input(what) | Self::Work(what) | Self::Stopped(what) => what.clone(),
+            Self::BrokenPipe => "the reader of the output has gone".to_owned(),
+        }
+    }
+
     /// Prints the failure to standard error and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         let (code, line) = match self {

@@ -3,6 +3,11 @@
 
 mod gate;
 mod long_path;
+mod mirror;
+mod names;
+mod queue;
+mod several;
+mod shell;
 
 use std::fs;
 use std::io::{self, Write};
@@ -68,6 +73,9 @@ impl Bench {
             .current_dir(self.here.path())
             .env("NETRC", self.here.path().join("netrc"))
             .env_remove("FAIRWIND_FTP_PASSWORD");
+        for name in ["ftp_proxy", "all_proxy"] {
+            command.env_remove(name).env_remove(name.to_uppercase());
+        }
         for argument in arguments {
             command.arg(argument.replace("{host}", &self.host));
         }

@@ -33,6 +33,11 @@ impl client::Extension for RightSizingClient {
         })
     }
 
+    /// The two ends size their buffers to one connection.
+    fn is_between_hosts(&self) -> bool {
+        true
+    }
+
     /// Both servers get the same token, by which they recognise each other.
     fn third_party(
         &self,

@@ -1,63 +1,190 @@
-//! `fairwind copy`: copies a file from server to server.
+//! `fairwind copy`: copies files from server to server.
 
 use clap::Args;
-use fairwind_ftp::client::{ClientError, Outcome, Place, join, third_party};
+use fairwind_ftp::client::copy_tree::CopyTree;
+use fairwind_ftp::client::{
+    ClientError, Connection, FileReport, Kind, Match, Outcome, Place, Selection, join,
+    third_party_file,
+};
 
+use super::remote::single;
 use super::transfer::{self, Data, Moving, Reach};
 use crate::failure::Failure;
 
-/// Copy a file from one FTP server to another, directly between them
+/// Copy files from one FTP server to another, directly between them
 #[derive(Args)]
 #[command(after_help = "\
 The destination's server waits for a data connection and the source's server connects to it; if either
 refuses, the other way round. Most servers refuse data connections with strangers, for good reason
-(RFC 2577): `fairwind serve --foreign-peer NETWORK` allows those of a network. The file appears under
+(RFC 2577): `fairwind serve --foreign-peer NETWORK` allows those of a network. A file appears under
 its name when all of it has arrived and both servers compute the same checksum. Repeat the command to
-continue after a failure.
+continue after a failure. With --recursive, a file with the same size and time on both servers is not
+copied again.
 
 Examples:
   fairwind copy ftp://a.example.org/big.iso ftp://alice@b.example.org/big.iso
+  fairwind copy --recursive ftp://a.example.org/run7 ftp://alice@b.example.org/runs/
   fairwind copy ftp://a.example.org/big.iso ftp://alice@b.example.org/incoming/ --json")]
 pub(crate) struct Copy {
-    /// URL of the file
+    /// URL of the file or, with --recursive, directory; with patterns if wanted
     from: String,
     /// URL of its new place; one that ends with a slash is a directory
     to: String,
+    /// Copy directories with everything in them
+    #[arg(long, short)]
+    recursive: bool,
     #[command(flatten)]
     reach: Reach,
     #[command(flatten)]
     moving: Moving,
 }
 
+/// A file to copy.
+struct Job {
+    from: Vec<u8>,
+    to: Vec<u8>,
+    /// Its size, if the destination has it already.
+    present: Option<u64>,
+}
+
+#[derive(Default)]
+struct Wanted {
+    jobs: Vec<Job>,
+    refused: Vec<String>,
+}
+
 impl Copy {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let from = transfer::place(&self.from)?;
-        let to = destination(transfer::place(&self.to)?, &from)?;
+        let selection: Selection = self.from.parse()?;
+        let to = single(&self.to)?;
+        let several = selection.has_patterns();
+        if several && !to.is_directory() {
+            return Err(Failure::input(format!(
+                "{to}: patterns may match several files, for which a URL that ends with a slash is wanted"
+            )));
+        }
         let bar = transfer::begin()?;
         let options = self.moving.options(&Data::default(), &self.reach, &bar)?;
-        let mut source = transfer::connection(from, options.clone())?;
-        let mut destination = transfer::connection(to, options)?;
-        let copied = third_party(&mut source, &mut destination, 0);
+        let mut source = transfer::connection(selection.base().clone(), options.clone())?;
+        let mut destination = transfer::connection(to.clone(), options)?;
+        let mut wanted = Wanted::default();
+        for found in selection.find(&mut source)? {
+            self.add(&mut wanted, &mut source, &mut destination, found)?;
+        }
+        let outcome = wanted.copy(&mut source, &mut destination);
         bar.clear();
+        let mut outcome = outcome?;
         source.close();
         destination.close();
-        let mut outcome = Outcome::default();
-        match copied {
-            Ok(report) => outcome.add(report),
-            Err(error @ (ClientError::Usage(_) | ClientError::Stopped)) => {
-                return Err(error.into());
-            }
-            Err(error) => outcome.fail(&source.place().to_string(), &error.to_string()),
+        for refused in wanted.refused {
+            outcome.fail(&refused, "not copied");
         }
         self.moving.tell("copy", &outcome)
     }
+
+    /// Adds the file, or the files below the directory, that the source's URL names.
+    fn add(
+        &self,
+        wanted: &mut Wanted,
+        source: &mut Connection,
+        destination: &mut Connection,
+        found: Match,
+    ) -> Result<(), Failure> {
+        let (from, to) = (found.place, destination.place().clone());
+        let is_matched = found.entry.is_some();
+        let is_directory = match found.entry {
+            Some(entry) => entry.kind == Kind::Directory,
+            None => from.is_directory() || (self.recursive && is_directory(source, &from)?),
+        };
+        if is_directory && !self.recursive {
+            if is_matched {
+                let left_out = format!("{from}: --recursive copies directories");
+                transfer::note(source, &[left_out]);
+                return Ok(());
+            }
+            return Err(Failure::input(format!(
+                "{from}: --recursive copies directories"
+            )));
+        }
+        let target = match from.name() {
+            Some(name) if to.is_directory() => join(&to.path, name),
+            Some(_) => to.path.clone(),
+            None if is_directory => to.path.clone(),
+            None => return Err(Failure::input(format!("{from} names no file"))),
+        };
+        if !is_directory {
+            wanted.jobs.push(Job {
+                from: from.path,
+                to: target,
+                present: None,
+            });
+            return Ok(());
+        }
+        let tree = CopyTree::plan(source, &from.path, destination, &target)?;
+        transfer::note(source, &tree.left_out);
+        wanted.refused.extend(tree.refused);
+        for directory in &tree.directories {
+            let path = below(&target, directory);
+            let made = destination.with(|session| session.make_directories(&path));
+            match made {
+                // Each file below it fails, too; files elsewhere are copied.
+                Err(error @ ClientError::Name(_)) => wanted.refused.push(error.to_string()),
+                made => made?,
+            }
+        }
+        let files = tree.files.into_iter().map(|found| (found, false));
+        let present = tree.present.into_iter().map(|found| (found, true));
+        for (found, is_present) in files.chain(present) {
+            wanted.jobs.push(Job {
+                from: join(&from.path, &found.path),
+                to: join(&target, &found.path),
+                present: found.entry.size.filter(|_| is_present),
+            });
+        }
+        Ok(())
+    }
 }
 
-fn destination(to: Place, from: &Place) -> Result<Place, Failure> {
-    let name = from.name().filter(|_| !from.is_directory());
-    let name = name.ok_or_else(|| Failure::input(format!("{from} names no file")))?;
-    if to.is_directory() {
-        return Ok(to.with_path(join(&to.path, name)));
+impl Wanted {
+    /// Copies one file after the other; a failure does not stop the others.
+    fn copy(
+        &self,
+        source: &mut Connection,
+        destination: &mut Connection,
+    ) -> Result<Outcome, Failure> {
+        let mut outcome = Outcome::default();
+        for (number, job) in self.jobs.iter().enumerate() {
+            let from = source.place().with_path(job.from.clone()).to_string();
+            if let Some(size) = job.present {
+                let to = destination.place().with_path(job.to.clone()).to_string();
+                outcome.add(FileReport::there(from, to, size));
+                continue;
+            }
+            match third_party_file(source, destination, &job.from, &job.to, number) {
+                Ok(report) => outcome.add(report),
+                Err(error @ (ClientError::Usage(_) | ClientError::Stopped)) => {
+                    return Err(error.into());
+                }
+                Err(error) => outcome.fail(&from, &error.to_string()),
+            }
+        }
+        Ok(outcome)
     }
-    Ok(to)
+}
+
+fn is_directory(connection: &mut Connection, place: &Place) -> Result<bool, Failure> {
+    let entry = connection.with(|session| session.look(&place.path))?;
+    match entry {
+        Some(entry) => Ok(entry.kind == Kind::Directory),
+        None => Err(Failure::work(format!(
+            "{place}: there is no such file or directory"
+        ))),
+    }
+}
+
+fn below(root: &[u8], path: &[u8]) -> Vec<u8> {
+    match path {
+        b"" => root.to_vec(),
+        path => join(root, path),
+    }
 }

@@ -1,10 +1,11 @@
 //! `fairwind ls`: lists a server's directories.
 
 use clap::Args;
-use fairwind_ftp::client::{Entry, Kind, Place};
+use fairwind_ftp::client::{ClientError, Connection, Entry, Kind, Selection};
 use serde_json::{Value, json};
 
-use super::transfer::{self, Reach};
+use super::remote::{Remote, selections};
+use super::transfer::Reach;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
@@ -14,11 +15,15 @@ use crate::table::Table;
 #[command(after_help = "\
 Times are UTC, and missing where the server does not tell them in a form that programs understand.
 
+Patterns in the URL select entries: * ? [a-z] within a name, ** for any directories. Quote them against
+the shell.
+
 Examples:
   fairwind ls ftp://ftp.example.org
+  fairwind ls 'ftp://ftp.example.org/pub/**/*.iso'
   fairwind ls ftp://alice@ftp.example.org/run/ --json | jq -r '.[].name'")]
 pub(crate) struct Ls {
-    /// URL of a directory or file
+    /// URL of a directory or file; with patterns if wanted
     url: String,
     #[command(flatten)]
     reach: Reach,
@@ -29,21 +34,10 @@ pub(crate) struct Ls {
 
 impl Ls {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let place = transfer::place(&self.url)?;
-        let bar = transfer::begin()?;
-        let mut connection = transfer::connection(place.clone(), self.reach.options(&bar))?;
-        let entries = connection.with(|session| {
-            if !place.is_directory()
-                && let Some(entry) = session.look(&place.path)?
-                && entry.kind != Kind::Directory
-            {
-                return Ok(vec![named(entry, &place)]);
-            }
-            session.list(&place.path)
-        });
-        bar.clear();
-        let entries = entries?;
-        connection.close();
+        let selections = selections(std::slice::from_ref(&self.url))?;
+        let mut remote = Remote::of(&selections, &self.reach)?;
+        let entries = entries(&selections[0], &mut remote.connection)?;
+        remote.end()?;
         if self.json {
             return Ok(output::json(&entries.iter().map(json).collect())?);
         }
@@ -51,11 +45,27 @@ impl Ls {
     }
 }
 
-fn named(entry: Entry, place: &Place) -> Entry {
-    Entry {
-        name: place.name().unwrap_or_default().to_vec(),
-        ..entry
+/// What is in the directory that is named, the file, or all that matches the patterns.
+fn entries(selection: &Selection, connection: &mut Connection) -> Result<Vec<Entry>, ClientError> {
+    if selection.has_patterns() {
+        let found = selection.find(connection)?.into_iter();
+        let named = found.filter_map(|found| {
+            let name = found.name;
+            found.entry.map(|entry| Entry { name, ..entry })
+        });
+        return Ok(named.collect());
     }
+    let place = selection.base();
+    connection.with(|session| {
+        if !place.is_directory()
+            && let Some(entry) = session.look(&place.path)?
+            && entry.kind != Kind::Directory
+        {
+            let name = place.name().unwrap_or_default().to_vec();
+            return Ok(vec![Entry { name, ..entry }]);
+        }
+        session.list(&place.path)
+    })
 }
 
 fn kind(entry: &Entry) -> &'static str {

@@ -6,21 +6,31 @@ mod agent;
 mod bench;
 mod cc;
 mod check;
+mod chmod;
 mod compare;
 mod completions;
 mod copy;
 mod demo;
 mod doctor;
+mod du;
 mod execution;
+mod ftp;
 mod get;
 mod history;
 mod lab;
 mod ls;
 mod man;
 mod measure;
+mod mirror;
+mod mkdir;
+mod mv;
 mod put;
+mod queue;
+mod remote;
 mod report;
 mod reproduce;
+mod rm;
+mod rmdir;
 mod run;
 mod schema;
 mod serve;
@@ -76,6 +86,14 @@ enum Command {
     Put(put::Put),
     Ls(ls::Ls),
     Copy(copy::Copy),
+    Mirror(Box<mirror::Mirror>),
+    Rm(rm::Rm),
+    Mkdir(mkdir::Mkdir),
+    Rmdir(rmdir::Rmdir),
+    Mv(mv::Mv),
+    Chmod(chmod::Chmod),
+    Du(du::Du),
+    Ftp(ftp::Ftp),
     Compare(compare::Compare),
     Report(report::Report),
     Reproduce(reproduce::Reproduce),
@@ -111,6 +129,14 @@ impl Cli {
             Command::Put(command) => command.run(),
             Command::Ls(command) => command.run(),
             Command::Copy(command) => command.run(),
+            Command::Mirror(command) => command.run(),
+            Command::Rm(command) => command.run(),
+            Command::Mkdir(command) => command.run(),
+            Command::Rmdir(command) => command.run(),
+            Command::Mv(command) => command.run(),
+            Command::Chmod(command) => command.run(),
+            Command::Du(command) => command.run(),
+            Command::Ftp(command) => command.run(),
             Command::Compare(command) => command.run(),
             Command::Report(command) => command.run(),
             Command::Reproduce(command) => command.run(),

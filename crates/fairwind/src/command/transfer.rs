@@ -1,18 +1,22 @@
-//! Shared by `get`, `put`, `ls` and `copy`: how a server is reached, and how files are moved.
+//! Shared by all commands for FTP servers: how a server is reached, and how files are moved.
 
 mod told;
 
 use std::io::{self, IsTerminal};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use fairwind_ftp::assembly::{ClientSetup, client_extensions};
 use fairwind_ftp::client::{
-    self, ChecksumPolicy, Connection, Credentials, DataMode, Options, Outcome, Place,
+    self, Bind, ChecksumPolicy, Connection, Credentials, DataMode, Options, Outcome, Place,
+    RateLimit, Route, Through,
 };
+use fairwind_scenario::units_text;
 use fairwind_transfer::{Buffer, SocketPlan};
 use ipnet::IpNet;
+use serde_json::Value;
 
 use super::trace::duration;
 use crate::failure::{Failure, all_of};
@@ -32,6 +36,13 @@ pub(crate) struct Reach {
     /// Retries after a broken connection before the command gives up; the count starts again when a byte moves
     #[arg(long, value_name = "N", default_value_t = 5)]
     retries: u32,
+    /// Address of this host, or interface, where connections begin [default: the kernel's choice]
+    #[arg(long, value_name = "ADDRESS|INTERFACE")]
+    bind: Option<Bind>,
+    /// Proxy for all connections: socks5://, socks5h:// or http://, with USER:PASSWORD@ if wanted; or none
+    /// [default: that of the environment]
+    #[arg(long, value_name = "URL")]
+    proxy: Option<Through>,
 }
 
 /// How files are moved.
@@ -48,7 +59,7 @@ pub(crate) struct Moving {
     checksum: ChecksumPolicy,
     /// Print the result as JSON and nothing else
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// Data connections of this host; a copy between two servers has none.
@@ -64,6 +75,9 @@ pub(crate) struct Data {
     /// repeatable
     #[arg(long, value_name = "NETWORK", requires = "advisor")]
     allow_nocc: Vec<IpNet>,
+    /// Largest rate of all transfers together, such as 20Mbit/s [default: none]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    limit: Option<NonZeroU64>,
     /// Set by those that receive.
     #[arg(skip)]
     background: bool,
@@ -105,14 +119,42 @@ impl Reach {
     /// Options for sessions that move no files.
     pub(crate) fn options(&self, bar: &Arc<ByteBar>) -> Options {
         Options {
+            progress: Arc::clone(bar) as Arc<dyn client::Progress>,
+            ..self.session_options()
+        }
+    }
+
+    /// The same as words of a command line, each with its value.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let mut words = vec![
+            format!("--timeout={}ns", self.timeout.as_nanos()),
+            format!("--retries={}", self.retries),
+        ];
+        if self.active {
+            words.push("--active".to_owned());
+        }
+        words.extend(self.bind.as_ref().map(|bind| format!("--bind={bind}")));
+        words.extend(self.proxy.as_ref().map(|proxy| match proxy {
+            Through::Proxy(proxy) => format!("--proxy={}", proxy.given()),
+            Through::Nothing | Through::Environment => "--proxy=none".to_owned(),
+        }));
+        words
+    }
+
+    /// The same without reports on progress.
+    pub(crate) fn session_options(&self) -> Options {
+        Options {
             mode: if self.active {
                 DataMode::Active
             } else {
                 DataMode::Passive
             },
+            route: Route {
+                bind: self.bind.clone(),
+                through: self.proxy.clone().unwrap_or_default(),
+            },
             patience: self.timeout,
             retries: self.retries,
-            progress: Arc::clone(bar) as Arc<dyn client::Progress>,
             ..Options::default()
         }
     }
@@ -138,6 +180,7 @@ impl Moving {
                 congestion_control: data.congestion_control.clone(),
                 ..SocketPlan::with_buffer(data.buffer)
             },
+            limit: data.limit.map(RateLimit::new),
             resume: !self.no_resume,
             checksum: self.checksum,
             extensions: extensions?,
@@ -150,6 +193,21 @@ impl Moving {
         if let Some(text) = self.text(command, outcome) {
             output::line(&text)?;
         }
+        judge(outcome)
+    }
+
+    /// Prints the outcome as JSON with the fields of another object; fails if a transfer failed.
+    pub(crate) fn tell_with(
+        &self,
+        command: &str,
+        outcome: &Outcome,
+        more: Value,
+    ) -> Result<(), Failure> {
+        let mut object = told::json(command, outcome);
+        if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+            object.extend(more);
+        }
+        output::json(&object)?;
         judge(outcome)
     }
 
@@ -174,6 +232,14 @@ fn judge(outcome: &Outcome) -> Result<(), Failure> {
     let failures = outcome.failures.iter();
     let lines = failures.map(|failed| format!("{}: {}", failed.source, failed.error));
     all_of(lines.collect())
+}
+
+/// Bytes a second.
+fn rate(text: &str) -> Result<NonZeroU64, String> {
+    let rate = units_text::bandwidth(text)
+        .map_err(|error| format!("{}; {}", error.message, error.help))?;
+    NonZeroU64::new(rate.as_bps() / 8)
+        .ok_or_else(|| "a rate of 8bit/s or more is needed".to_owned())
 }
 
 /// Catches signals and creates a progress bar.

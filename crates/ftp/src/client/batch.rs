@@ -27,8 +27,19 @@ impl Job {
         }
     }
 
+    /// Whether the file is at its place already, with the same size and time.
+    ///
+    /// # Errors
+    /// If the server has to be asked, and the connection fails or the name cannot be sent.
+    pub fn is_done(&self, connection: &mut Connection) -> Result<bool, ClientError> {
+        match self {
+            Self::Get(retrieval) => retrieval.is_done(connection),
+            Self::Put(storage) => storage.is_done(connection),
+        }
+    }
+
     /// The file's size in bytes, if it is known before the transfer.
-    fn size(&self) -> Option<u64> {
+    pub fn size(&self) -> Option<u64> {
         match self {
             Self::Get(retrieval) => retrieval.size(),
             Self::Put(storage) => fs::metadata(&storage.source).ok().map(|facts| facts.len()),

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,8 @@ use rustix::event::PollFlags;
 use socket2::{SockRef, TcpKeepalive};
 
 use super::progress::wait;
-use super::{ClientError, Place, Progress};
+use super::route::Way;
+use super::{ClientError, Place, Progress, Route};
 use crate::protocol::Reply;
 use crate::protocol::line::{Line, LineDecoder, escaped};
 use crate::protocol::path::one_line;
@@ -40,6 +41,8 @@ pub(super) struct Control {
     asked: String,
     /// How the server expects the byte 255; `None` until that has been found out.
     pub(super) telnet: Option<Telnet>,
+    /// How the server was reached, and is for data connections.
+    pub(super) way: Way,
 }
 
 /// How a server reads the byte 255 (IAC of Telnet) in commands.
@@ -58,19 +61,19 @@ impl Control {
     /// If the name cannot be resolved, or no address accepts; then the error is that of the last address.
     pub(super) fn connect(
         place: &Place,
+        route: &Route,
         patience: Duration,
         progress: Arc<dyn Progress>,
     ) -> Result<Self, ClientError> {
         let server = place.server();
         let failed = |error| ClientError::transient(format!("no connection to {server}: {error}"));
-        let addresses = (place.host.as_str(), place.port).to_socket_addrs();
-        let addresses = addresses.map_err(failed)?;
+        let way = route.to(place)?;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in addresses {
+        for address in way.addresses.clone() {
             if progress.stopped() {
                 return Err(ClientError::Stopped);
             }
-            match open(address, patience) {
+            match open(&way, address, patience, &*progress) {
                 Ok(stream) => {
                     return Ok(Self {
                         local: stream.local_addr().map_err(failed)?,
@@ -83,6 +86,7 @@ impl Control {
                         lines: VecDeque::new(),
                         asked: "the connection".into(),
                         telnet: None,
+                        way,
                     });
                 }
                 Err(error) => last = said(error, address, patience),
@@ -292,8 +296,13 @@ impl AsFd for Control {
     }
 }
 
-fn open(address: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, patience)?;
+fn open(
+    way: &Way,
+    address: SocketAddr,
+    patience: Duration,
+    progress: &dyn Progress,
+) -> io::Result<TcpStream> {
+    let stream = way.control(address, patience, progress)?;
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(patience))?;
     let keepalive = TcpKeepalive::new()

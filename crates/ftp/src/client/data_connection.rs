@@ -109,7 +109,7 @@ impl Session {
             if let Some(address) = self.extended_address(&reply)? {
                 return Ok(address);
             }
-            if peer.is_ipv6() {
+            if peer.is_ipv6() && !self.control.way.is_proxied() {
                 return Err(self.control.refused(reply));
             }
             self.plain_addresses = true;
@@ -157,7 +157,7 @@ impl Session {
         let told = self.ask_passive()?;
         let mut address = self.control.peer;
         address.set_port(told.port());
-        if told.ip() != address.ip() {
+        if told.ip() != address.ip() && !self.control.way.is_proxied() {
             self.options.progress.note(&format!(
                 "{} names {} for the data connection; {} is used, where the control connection leads",
                 self.control.server,
@@ -196,11 +196,10 @@ impl Session {
 
     fn open_passive(&mut self, plan: &SocketPlan) -> Result<Opening, ClientError> {
         let patience = self.options.patience;
-        let connect = |address: SocketAddr, patience| -> io::Result<TcpStream> {
-            let socket = plan.socket(address)?;
-            socket.connect_timeout(&address.into(), patience)?;
-            plan.settle(SockRef::from(&socket))?;
-            Ok(TcpStream::from(socket))
+        let (way, peer) = (self.control.way.clone(), self.control.peer);
+        let progress = Arc::clone(&self.options.progress);
+        let connect = |address: SocketAddr, patience| {
+            way.data(plan, peer, address.port(), patience, &*progress)
         };
         if let Some(address) = self.listening.take()
             && let Ok(stream) = connect(address, patience.min(IN_ADVANCE_PATIENCE))
@@ -219,6 +218,11 @@ impl Session {
     }
 
     fn open_active(&mut self, plan: SocketPlan) -> Result<Opening, ClientError> {
+        if self.control.way.is_proxied() {
+            return Err(ClientError::Usage(
+                "through a proxy, servers cannot open data connections: leave out --active".into(),
+            ));
+        }
         let address = SocketAddr::new(self.control.local.ip(), 0);
         let failed = |error| self.data_error(error);
         let listener = TcpListener::from(plan.listen(address).map_err(failed)?);

@@ -16,6 +16,11 @@ pub trait Extension: Send + Sync {
     /// nothing to do with this server.
     fn open(&self, features: &Features) -> Option<Box<dyn SessionExtension>>;
 
+    /// Whether it works only if data connections lead to the server's host itself, not to a proxy.
+    fn is_between_hosts(&self) -> bool {
+        false
+    }
+
     /// Called before each attempt to set up a transfer between two servers, in which `source` will send to
     /// `destination`; both sessions are logged in.
     ///

@@ -278,13 +278,19 @@ impl Session {
             meter: &meter,
             file: None,
             checksum: None,
+            limit: None,
+            paid: 0,
             others: Watchers::default(),
         };
         let bounds = Bounds::patience(self.options.patience);
         let moved = Mover::new(&stream, &meter, &mut watcher, bounds)
             .and_then(|mover| mover.receive_into(&mut text, None));
         drop(stream);
-        self.finish(moved, std::path::Path::new("listing"))?;
+        let reply = self.finish(moved, std::path::Path::new("listing"))?;
+        // So vsftpd says that what looks like an empty directory is one that it may not read.
+        if reply.text().contains("failed to open directory") {
+            return Err(self.control.refused(reply));
+        }
         if lines(&text.sink).nth(MAX_LINES).is_some() {
             return Err(self
                 .control

@@ -42,6 +42,14 @@ pub(super) fn stream_name(name: &[u8]) -> Vec<u8> {
     partial
 }
 
+/// The name under which the ranges of a file gather, with gaps.
+pub(super) fn ranges_name(name: &[u8]) -> Vec<u8> {
+    let mut partial = partial_name(name);
+    partial.truncate(partial.len() - b"part".len());
+    partial.extend_from_slice(b"ranges");
+    partial
+}
+
 /// A partial file, locked against other transfers.
 #[derive(Debug)]
 pub(super) struct Partial {
@@ -59,6 +67,17 @@ impl Partial {
     /// If the target exists and is not a regular file, another transfer is writing it, or it cannot be
     /// opened.
     pub(super) fn open(target: &Path) -> Result<Self, ClientError> {
+        Self::open_as(target, partial_name)
+    }
+
+    /// The same, for a partial file with a name of another kind.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(super) fn open_as(
+        target: &Path,
+        partial_name: fn(&[u8]) -> Vec<u8>,
+    ) -> Result<Self, ClientError> {
         let failed = |error: io::Error| ClientError::local(target)(error);
         let name = target
             .file_name()

@@ -13,7 +13,9 @@ use fairwind_transfer::{
 use super::checksum::Method;
 use super::data_connection::Channel;
 use super::running_checksum::RunningChecksum;
-use super::{Checksum, ChecksumPolicy, ClientError, FileReport, Progress, Session, Verification};
+use super::{
+    Checksum, ChecksumPolicy, ClientError, FileReport, Progress, RateLimit, Session, Verification,
+};
 use crate::protocol::Reply;
 
 /// How long the server has to explain a broken data connection.
@@ -29,6 +31,8 @@ pub(super) struct Part<'a> {
     pub remote: &'a [u8],
     /// Offset of the first byte moved.
     pub first: u64,
+    /// The byte that progress reports begin with.
+    pub told_from: u64,
     /// Number of bytes to move, if known.
     pub total: Option<u64>,
     /// The local file.
@@ -64,11 +68,18 @@ impl Session {
             ..transfer
         };
         let meter = Meter::default();
+        let limit = self.options.limit.clone();
+        if let Some(limit) = &limit {
+            let prepared = limit.prepare(&stream, direction);
+            prepared.map_err(|error| self.data_error(error))?;
+        }
         let mut watcher = ProgressWatcher {
             progress: self.options.progress.clone(),
             meter: &meter,
-            file: Some((part.number, part.first)),
+            file: Some((part.number, part.told_from)),
             checksum: part.checksum,
+            limit: limit.as_deref().filter(|_| direction == Direction::Send),
+            paid: 0,
             others: Watchers(self.watchers(&transfer)),
         };
         drop(transfer);
@@ -104,6 +115,10 @@ pub(super) struct ProgressWatcher<'a> {
     /// The file's number in progress reports, and the byte that the transfer begins with; none for a listing.
     pub file: Option<(usize, u64)>,
     pub checksum: Option<&'a RunningChecksum>,
+    /// What the bytes have to wait for, if they are not written to something that waits itself.
+    pub limit: Option<&'a RateLimit>,
+    /// Bytes that have waited.
+    pub paid: u64,
     pub others: Watchers,
 }
 
@@ -121,6 +136,12 @@ impl TransferWatcher for ProgressWatcher<'_> {
             if let Some(checksum) = self.checksum {
                 checksum.reaches(first + moved);
             }
+        }
+        if let Some(limit) = self.limit {
+            let due = moved - self.paid;
+            self.paid = moved;
+            // It ends early only if the user asks to stop, which is looked at below.
+            let _ = limit.wait(due, &*self.progress);
         }
         if self.progress.stopped() {
             self.meter.stop();

@@ -1,11 +1,12 @@
 //! The client's options.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fairwind_transfer::SocketPlan;
 
-use super::{Extension, Progress, Silent};
+use super::{Extension, Progress, RateLimit, Route, Silent};
 
 /// Which side opens data connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,6 +35,10 @@ pub enum ChecksumPolicy {
 pub struct Options {
     /// Which side opens data connections.
     pub mode: DataMode,
+    /// How servers are reached.
+    pub route: Route,
+    /// Limits the rate of all transfers together.
+    pub limit: Option<Arc<RateLimit>>,
     /// Options for data sockets.
     pub plan: SocketPlan,
     /// Timeout for a connection attempt, a reply, and the next byte of a transfer.
@@ -44,6 +49,8 @@ pub struct Options {
     pub pause: Duration,
     /// Whether partial files of earlier transfers are resumed.
     pub resume: bool,
+    /// Most ranges of a file that are downloaded at the same time.
+    pub ranges: NonZeroUsize,
     /// Whether uploads are written under their final name, for servers that do not allow renaming.
     pub in_place: bool,
     /// Whether files are verified with checksums.
@@ -58,11 +65,14 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             mode: DataMode::default(),
+            route: Route::default(),
+            limit: None,
             plan: SocketPlan::default(),
             patience: Duration::from_secs(30),
             retries: 5,
             pause: Duration::from_secs(1),
             resume: true,
+            ranges: NonZeroUsize::MIN,
             in_place: false,
             checksum: ChecksumPolicy::default(),
             extensions: Vec::new(),

@@ -80,6 +80,11 @@ pub(super) fn beside(path: &[u8], in_place: bool, other: fn(&[u8]) -> Vec<u8>) -
     join(directory, &other(name))
 }
 
+/// A path or a name as text on a single line, for messages.
+pub fn printable(path: &[u8]) -> String {
+    one_line(path).into_owned()
+}
+
 /// The path without trailing slashes; `/` stays.
 pub(super) fn trim(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|byte| *byte != b'/');

@@ -73,6 +73,15 @@ impl FileReport {
         }
     }
 
+    /// A report of a file of this size that was there already.
+    pub fn there(source: String, destination: String, size: u64) -> Self {
+        Self {
+            size,
+            skipped: true,
+            ..Self::new(source, destination)
+        }
+    }
+
     /// Adds a data connection that moved `bytes` between the two times.
     pub(super) fn moved(&mut self, bytes: u64, began: Instant, ended: Instant) {
         self.bytes += bytes;

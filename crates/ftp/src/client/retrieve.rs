@@ -16,6 +16,8 @@ use super::checksum::Method;
 use super::clash::{Places, Settled};
 use super::local::{Partial, partial_name};
 use super::moving::{Part, is_about_restart};
+use super::ranges;
+use super::rate::Limited;
 use super::retry::Task;
 use super::running_checksum::RunningChecksum;
 use super::session::Original;
@@ -117,6 +119,13 @@ impl Retrieval {
             report.skipped = true;
             return Ok(report);
         }
+        let ranges = connection.options().ranges;
+        if let Target::File(path) = &target
+            && ranges.get() > 1
+            && ranges::fetch(self, connection, number, path, ranges, &mut report)?
+        {
+            return Ok(report);
+        }
         let mut fetch = Fetch {
             retrieval: self,
             target,
@@ -152,6 +161,14 @@ impl Retrieval {
             partial: partial.into_os_string().into_encoded_bytes(),
             whole: whole.into_os_string().into_encoded_bytes(),
         })
+    }
+
+    /// Whether the local file has the size and time of the listed one.
+    pub(super) fn is_done(&self, connection: &mut Connection) -> Result<bool, ClientError> {
+        match Target::find(&self.target).map_err(ClientError::local(&self.target))? {
+            Target::File(path) => Ok(self.present(connection, &path)?.is_some()),
+            Target::Flow(_) => Ok(false),
+        }
     }
 
     /// The local file, if it has the size and time of the listed one.
@@ -307,13 +324,19 @@ impl Fetch<'_> {
             number: self.number,
             remote,
             first,
+            told_from: first,
             total: original.size.map(|size| size - first),
             path: &path,
             checksum: running.as_ref(),
         };
         let refusal = || std::io::Error::other("more bytes than were announced");
         let most = part.total.unwrap_or(u64::MAX);
-        let mut writer = Bounded::new(sink.writer(first), most, refusal);
+        let (limit, progress) = (
+            session.options.limit.clone(),
+            session.options.progress.clone(),
+        );
+        let limited = Limited::new(sink.writer(first), limit, progress);
+        let mut writer = Bounded::new(limited, most, refusal);
         let moved = session.move_part(&part, &mut self.report, |mover| {
             mover.receive_into(&mut writer, part.total)
         });

@@ -57,7 +57,12 @@ impl Session {
         credentials: &Credentials,
         options: &Options,
     ) -> Result<Self, ClientError> {
-        let mut control = Control::connect(place, options.patience, options.progress.clone())?;
+        let mut control = Control::connect(
+            place,
+            &options.route,
+            options.patience,
+            options.progress.clone(),
+        )?;
         let greeting = control.last_reply(options.patience)?;
         control.accepted(greeting)?;
         log_in(&mut control, credentials)?;
@@ -70,6 +75,7 @@ impl Session {
         let extensions = options
             .extensions
             .iter()
+            .filter(|extension| !(control.way.is_proxied() && extension.is_between_hosts()))
             .filter_map(|extension| extension.open(&features))
             .collect();
         Ok(Self {

@@ -3,7 +3,7 @@
 //! For a source that cannot be rewound there is only one attempt: the bytes gather under a name that is never
 //! resumed, and are verified and renamed like any other file.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -126,6 +126,14 @@ impl Storage {
             whole: self.remote.clone(),
             partial: place::beside(&self.remote, in_place, partial_name),
         }
+    }
+
+    /// Whether the listed file has the size and time of the local one.
+    pub(super) fn is_done(&self, connection: &mut Connection) -> Result<bool, ClientError> {
+        let facts = fs::metadata(&self.source).map_err(ClientError::local(&self.source))?;
+        let modified = facts.modified().ok();
+        let modified = modified.and_then(|time| Timestamp::try_from(time).ok());
+        self.is_there(connection, facts.len(), modified)
     }
 
     /// Whether the server has the file, with the same size and time. A server whose times cannot be set has
@@ -273,6 +281,7 @@ impl Push<'_> {
             number: self.number,
             remote: &self.partial,
             first,
+            told_from: first,
             total,
             path: &self.storage.source,
             checksum: running.as_ref(),

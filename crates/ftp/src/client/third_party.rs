@@ -16,11 +16,10 @@ use super::retry::Pauses;
 use super::session::Original;
 use super::{Checksum, ChecksumPolicy, ClientError, Connection, FileReport, Session, Verification};
 
-/// Sends a file from one server to another.
+/// Sends the file at one connection's place to the other's.
 ///
 /// # Errors
-/// If a server refuses, or the copy cannot be completed or verified. The bytes sent so far stay under
-/// `.NAME.part` at the destination unless they are wrong.
+/// As [`third_party_file`].
 pub fn third_party(
     source: &mut Connection,
     destination: &mut Connection,
@@ -28,6 +27,22 @@ pub fn third_party(
 ) -> Result<FileReport, ClientError> {
     let from = source.place().path.clone();
     let to = destination.place().path.clone();
+    third_party_file(source, destination, &from, &to, number)
+}
+
+/// Sends a file from one server to another.
+///
+/// # Errors
+/// If a server refuses, or the copy cannot be completed or verified. The bytes sent so far stay under
+/// `.NAME.part` at the destination unless they are wrong.
+pub fn third_party_file(
+    source: &mut Connection,
+    destination: &mut Connection,
+    from: &[u8],
+    to: &[u8],
+    number: usize,
+) -> Result<FileReport, ClientError> {
+    let (from, to) = (from.to_vec(), to.to_vec());
     let partial = place::beside(&to, destination.options().in_place, partial_name);
     let report = FileReport::new(
         shown(source.place(), &from),
@@ -319,7 +334,8 @@ fn connect(
 fn passive_address(waiting: &mut Session, other: &Session) -> Result<SocketAddr, ClientError> {
     let known = waiting.control.peer;
     let hidden = known.ip().is_loopback() && !other.control.peer.ip().is_loopback();
-    if hidden && known.is_ipv4() {
+    // Behind a proxy only the server knows its address.
+    if waiting.control.way.is_proxied() || (hidden && known.is_ipv4()) {
         return waiting.ask_pasv();
     }
     let told = waiting.ask_passive()?;

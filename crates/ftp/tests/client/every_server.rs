@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use fairwind_ftp::client::batch::{self, Job};
-use fairwind_ftp::client::{Connection, Credentials, Outcome, Retrieval, Storage};
+use fairwind_ftp::client::{Connection, Credentials, Options, Outcome, Retrieval, Storage};
 
 use super::broken::pyftpd;
 use super::others::Vsftpd;
@@ -28,8 +28,12 @@ pub(super) struct Peer {
 
 impl Peer {
     pub(super) fn connection(&self) -> Connection {
+        self.connection_with(options())
+    }
+
+    pub(super) fn connection_with(&self, options: Options) -> Connection {
         let place = place(self.address, "");
-        Connection::new(place, self.credentials.clone(), options())
+        Connection::new(place, self.credentials.clone(), options)
     }
 
     /// A connection for transfers between servers.

@@ -1,0 +1,246 @@
+//! A file of jobs that survives interruptions: `fairwind get --queue FILE`.
+//!
+//! The file is only read, so anybody may append to it at any time. What has become of each job is appended to `FILE.log`,
+//! one JSON object a line, after the work and with `fsync`: a job whose end is not noted is carried out again, and
+//! `get` continues where it was. The log is locked by whoever works on the queue.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use fairwind_ftp::client::{Outcome, is_url};
+use fairwind_kernel::LockedFile;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+
+/// A job of a queue.
+pub(crate) struct Job {
+    pub urls: Vec<String>,
+    pub local: Option<String>,
+}
+
+/// The log of a queue.
+struct Log {
+    file: LockedFile,
+    path: PathBuf,
+    /// How many times each job has been done.
+    done: HashMap<String, usize>,
+}
+
+/// What is noted of a job.
+const DONE: &str = "done";
+const FAILED: &str = "failed";
+/// It was done, and has been taken out of the queue since: the same line may come again.
+const REMOVED: &str = "removed";
+
+/// Carries out the jobs of a queue, also those that are added meanwhile; one that fails does not stop the others, and is
+/// tried again by the next run.
+///
+/// # Errors
+/// If the queue or its log cannot be read or written, another process works on it, or the user stops.
+pub(crate) fn run(
+    queue: &Path,
+    mut carry_out: impl FnMut(&Job) -> Result<Outcome, Failure>,
+) -> Result<Outcome, Failure> {
+    // First of all: a missing queue has no log.
+    lines(queue)?;
+    let mut log = Log::open(queue)?;
+    log.forget(&lines(queue)?)?;
+    let folder = queue.parent().unwrap_or(Path::new(""));
+    let mut all = Outcome::default();
+    // How many times each job has failed in this run.
+    let mut failed: HashMap<String, usize> = HashMap::new();
+    while let Some(line) = next(&lines(queue)?, &log.done, &failed) {
+        let result = job(&line, folder).and_then(|job| carry_out(&job));
+        let error = match result {
+            Err(stopped @ Failure::Stopped(_)) => return Err(stopped),
+            Err(failure) => {
+                all.fail(&line, &failure.message());
+                Some(failure.message())
+            }
+            Ok(outcome) => {
+                let errors: Vec<String> = outcome
+                    .failures
+                    .iter()
+                    .map(|failed| format!("{}: {}", failed.source, failed.error))
+                    .collect();
+                for report in outcome.transfers {
+                    all.add(report);
+                }
+                all.failures.extend(outcome.failures);
+                (!errors.is_empty()).then(|| errors.join("; "))
+            }
+        };
+        match error {
+            Some(error) => {
+                log.note(&line, FAILED, Some(&error))?;
+                *failed.entry(line).or_default() += 1;
+            }
+            None => {
+                log.note(&line, DONE, None)?;
+                *log.done.entry(line).or_default() += 1;
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The jobs of a queue as they stand there, in order. A last line without its end may be half written.
+fn lines(queue: &Path) -> Result<Vec<String>, Failure> {
+    let text = fs::read_to_string(queue).map_err(Failure::no_input(queue))?;
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let lines = whole.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(lines.map(str::to_owned).collect())
+}
+
+/// The first job that has been neither done nor tried in this run. The same line is as many jobs as it is there times.
+fn next(
+    lines: &[String],
+    done: &HashMap<String, usize>,
+    failed: &HashMap<String, usize>,
+) -> Option<String> {
+    let count = |of: &HashMap<String, usize>, line: &String| of.get(line).copied().unwrap_or(0);
+    let mut seen: HashMap<&String, usize> = HashMap::new();
+    let open = lines.iter().find(|line| {
+        let seen = seen.entry(line).or_default();
+        *seen += 1;
+        *seen > count(done, line) + count(failed, line)
+    });
+    open.cloned()
+}
+
+/// The job of a line: a URL, and behind blanks a place, which is relative to the folder of the queue.
+fn job(line: &str, folder: &Path) -> Result<Job, Failure> {
+    let (url, local) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+    let local = local.trim();
+    if !is_url(url) {
+        return Err(Failure::input("a URL is missing: ftp://user@host/path"));
+    }
+    if local == "-" {
+        return Err(Failure::input("a queue has no standard output"));
+    }
+    // Keeps a slash at the end, which means a directory.
+    let place = folder.join(local).into_os_string().into_string();
+    let place = place.map_err(|_| Failure::input("the folder of the queue is no UTF-8"))?;
+    Ok(Job {
+        urls: vec![url.to_owned()],
+        local: (!place.is_empty()).then_some(place),
+    })
+}
+
+impl Log {
+    fn open(queue: &Path) -> Result<Self, Failure> {
+        let mut path = OsString::from(queue);
+        path.push(".log");
+        let path = PathBuf::from(path);
+        let failed = Failure::at(&path);
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(&path)
+            .map_err(failed)?;
+        let file = LockedFile::try_lock(file).map_err(|error| match error {
+            TryLockError::WouldBlock => Failure::work(format!(
+                "{}: another process works on this queue",
+                queue.display()
+            )),
+            TryLockError::Error(error) => failed(error),
+        })?;
+        let mut text = String::new();
+        (&*file).read_to_string(&mut text).map_err(failed)?;
+        let mut done: HashMap<String, usize> = HashMap::new();
+        for line in text.lines() {
+            // A line that a crash has cut is of a job whose end is not noted.
+            let Ok(note) = serde_json::from_str::<Value>(line) else {
+                continue;
+            };
+            let Some(job) = note["job"].as_str() else {
+                continue;
+            };
+            let count = done.entry(job.to_owned()).or_default();
+            match note["state"].as_str() {
+                Some(DONE) => *count += 1,
+                Some(REMOVED) => *count = count.saturating_sub(1),
+                _ => {}
+            }
+        }
+        if !text.is_empty() && !text.ends_with('\n') {
+            (&*file).write_all(b"\n").map_err(failed)?;
+        }
+        Ok(Self { file, path, done })
+    }
+
+    /// Notes jobs that were done and are no longer in the queue: the same line may be added again.
+    fn forget(&mut self, lines: &[String]) -> Result<(), Failure> {
+        let mut gone = Vec::new();
+        for (job, count) in &mut self.done {
+            let there = lines.iter().filter(|line| *line == job).count();
+            gone.extend((there..*count).map(|_| job.clone()));
+            *count = there.min(*count);
+        }
+        gone.iter()
+            .try_for_each(|job| self.note(job, REMOVED, None))
+    }
+
+    fn note(&self, job: &str, state: &str, error: Option<&str>) -> Result<(), Failure> {
+        let mut note = json!({
+            "time": Timestamp::now().to_string(),
+            "state": state,
+            "job": job,
+        });
+        if let Some(error) = error {
+            note["error"] = json!(error);
+        }
+        let mut file: &File = &self.file;
+        let written = file.write_all(format!("{note}\n").as_bytes());
+        let synced: io::Result<()> = written.and_then(|()| file.sync_data());
+        synced.map_err(Failure::at(&self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(of: &[(&str, usize)]) -> HashMap<String, usize> {
+        of.iter()
+            .map(|(line, count)| ((*line).to_owned(), *count))
+            .collect()
+    }
+
+    #[test]
+    fn a_line_is_as_many_jobs_as_it_is_there_times() {
+        let lines = ["a", "b", "a"].map(str::to_owned);
+        let next = |done: &[_], failed: &[_]| next(&lines, &counts(done), &counts(failed));
+        assert_eq!(next(&[], &[]).as_deref(), Some("a"));
+        assert_eq!(next(&[("a", 1)], &[]).as_deref(), Some("b"));
+        assert_eq!(next(&[("a", 1)], &[("b", 1)]).as_deref(), Some("a"));
+        assert_eq!(next(&[("a", 2)], &[("b", 1)]), None);
+    }
+
+    #[test]
+    fn a_job_is_a_url_and_a_place_in_the_folder_of_the_queue() {
+        let folder = Path::new("/q");
+        let place = |line: &str| job(line, folder).unwrap().local.unwrap();
+        assert_eq!(place("ftp://h/a"), "/q/");
+        assert_eq!(place("ftp://h/a   data/"), "/q/data/");
+        assert_eq!(place("ftp://h/a\tmy file"), "/q/my file");
+        assert_eq!(place("ftp://h/a /tmp/x"), "/tmp/x");
+        assert!(job("a b", folder).is_err() && job("ftp://h/a -", folder).is_err());
+        assert_eq!(job("ftp://h/a", Path::new("")).unwrap().local, None);
+    }
+
+    #[test]
+    fn what_is_being_written_is_no_job_yet() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("queue");
+        fs::write(&path, "# comment\n\n ftp://h/a \nftp://h/b").unwrap();
+        assert_eq!(lines(&path).unwrap(), ["ftp://h/a"]);
+    }
+}

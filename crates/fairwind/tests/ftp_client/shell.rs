@@ -1,0 +1,168 @@
+//! `fairwind ftp`, with commands from standard input and on a terminal.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::process::{Command, Output, Stdio};
+
+use super::names::below;
+use super::{Bench, err, read};
+
+impl Bench {
+    /// What the shell does with these lines.
+    fn shell(&self, url: &str, lines: &str) -> Output {
+        let mut command = self.command(&["ftp", url]);
+        command
+            .env("XDG_CONFIG_HOME", self.here.path().join("config"))
+            .env("XDG_STATE_HOME", self.here.path().join("state"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut shell = command.spawn().unwrap();
+        let mut input = shell.stdin.take().unwrap();
+        // It may have ended before the last line.
+        let _ = input.write_all(lines.as_bytes());
+        drop(input);
+        shell.wait_with_output().unwrap()
+    }
+
+    fn fill(&self, names: &[&str]) {
+        for name in names {
+            let path = self.there.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, name).unwrap();
+        }
+    }
+}
+
+/// Waits until a terminal shows this.
+fn wait_for(shown: &str, output: &mut impl Read) {
+    let mut said = Vec::new();
+    let mut byte = [0];
+    while !said.ends_with(shown.as_bytes()) {
+        let count = output.read(&mut byte).unwrap();
+        assert_eq!(count, 1, "{}", String::from_utf8_lossy(&said));
+        said.push(byte[0]);
+    }
+}
+
+#[test]
+fn on_a_terminal_names_of_the_server_are_completed_and_lines_are_kept() {
+    let bench = Bench::new();
+    bench.fill(&["alpha/beta gamma.h5", "alpha/other"]);
+    let shell = format!(
+        "{} ftp {}",
+        env!("CARGO_BIN_EXE_fairwind"),
+        ALICE.replace("{host}", &bench.host)
+    );
+    // script(1) gives it a terminal.
+    let mut terminal = Command::new("timeout")
+        .args(["60", "script", "-qec", &shell, "/dev/null"])
+        .current_dir(bench.here.path())
+        .env("TERM", "xterm")
+        .env("NETRC", bench.here.path().join("netrc"))
+        .env("XDG_STATE_HOME", bench.here.path().join("state"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut input, mut output) = (
+        terminal.stdin.take().unwrap(),
+        terminal.stdout.take().unwrap(),
+    );
+    wait_for("> ", &mut output);
+    input.write_all(b"get al\tbe\t\r").unwrap();
+    // What the command says, as opposed to what has been typed.
+    wait_for("verified", &mut output);
+    wait_for("> ", &mut output);
+    input
+        .write_all(b"open ftp://alice:secret@127.0.0.1:1\r")
+        .unwrap();
+    wait_for("Connection refused", &mut output);
+    wait_for("> ", &mut output);
+    input.write_all(b"exit\r").unwrap();
+    output.read_to_end(&mut Vec::new()).unwrap();
+    assert!(terminal.wait().unwrap().success());
+    assert_eq!(read(&bench.here, "beta gamma.h5"), b"alpha/beta gamma.h5");
+    let history = String::from_utf8(read(&bench.here, "state/fairwind/ftp-history")).unwrap();
+    assert!(history.contains("get alpha/beta"), "{history}");
+    assert!(!history.contains("secret"), "{history}");
+}
+
+const ALICE: &str = "ftp://alice:secret@{host}";
+
+#[test]
+fn a_script_moves_lists_and_changes_files() {
+    let bench = Bench::new();
+    bench.fill(&["runs/1/a.h5", "runs/1/b c.h5", "runs/2/x"]);
+    fs::create_dir(bench.here.path().join("sub")).unwrap();
+    let script = "\
+# what follows is relative to runs
+cd runs/1
+pwd
+get *.h5
+cat 'b c.h5'
+lcd sub
+get --recursive /runs/2 -o two
+cd ..
+mkdir new
+put two/x -o new/y
+mv 1/a.h5 new
+rm -r 2
+cd
+mirror runs back
+exit
+never
+";
+    let output = bench.shell(ALICE, script);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.starts_with("/runs/1\n"), "{said}");
+    assert!(said.contains("runs/1/b c.h5"), "{said}");
+    assert!(!said.contains("secret") && !err(&bench.shell(ALICE, "get none")).contains("secret"));
+    let there = [
+        "runs/",
+        "runs/1/",
+        "runs/1/b c.h5",
+        "runs/new/",
+        "runs/new/a.h5",
+        "runs/new/y",
+    ];
+    assert_eq!(below(bench.there.path()), there);
+    assert_eq!(read(&bench.here, "a.h5"), b"runs/1/a.h5");
+    assert_eq!(read(&bench.here, "sub/back/new/y"), b"runs/2/x");
+}
+
+#[test]
+fn a_script_ends_with_the_first_failure_unless_that_is_expected() {
+    let bench = Bench::new();
+    bench.fill(&["a", "b"]);
+    let output = bench.shell(ALICE, "-rm none\nrm a\nrm none\nrm b\n");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(below(bench.there.path()), ["b"]);
+    for (line, code) in [
+        ("what", 2),
+        ("get", 2),
+        ("get --what b", 2),
+        ("cd none", 1),
+        ("get 'b", 2),
+    ] {
+        let output = bench.shell(ALICE, line);
+        assert_eq!(output.status.code(), Some(code), "{line}: {}", err(&output));
+    }
+    let closed = bench.shell(ALICE, "close\nls\n");
+    assert_eq!(closed.status.code(), Some(2), "{}", err(&closed));
+}
+
+#[test]
+fn bookmarks_lead_to_directories_and_keep_no_passwords() {
+    let bench = Bench::new();
+    bench.fill(&["d/x"]);
+    let output = bench.shell("ftp://{host}/d", "bookmark add here\nbookmark\n");
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let output = bench.shell("here", "get x\n");
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert_eq!(read(&bench.here, "x"), b"d/x");
+    let output = bench.shell("ftp://{host}/", "bookmark add p ftp://u:p@h/\n");
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    assert_eq!(bench.shell("unknown", "").status.code(), Some(2));
+}

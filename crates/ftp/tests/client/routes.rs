@@ -1,0 +1,365 @@
+//! Servers reached from an address, through proxies that keep their word and others that do not, and at a limited rate.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fairwind_ftp::client::batch::{self, Job};
+use fairwind_ftp::client::{
+    Bind, ClientError, DataMode, Options, Progress, RateLimit, Retrieval, Route, Storage, Through,
+};
+
+use super::{connection, get, is_verified, options, put};
+use crate::common::{Running, noise};
+
+/// A proxy on loopback that speaks SOCKS and HTTP and passes everything on.
+struct TestProxy {
+    address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+}
+
+impl TestProxy {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&connections);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let count = Arc::clone(&count);
+                thread::spawn(move || serve(stream, &count));
+            }
+        });
+        Self {
+            address,
+            connections,
+        }
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+}
+
+fn serve(mut client: TcpStream, count: &AtomicUsize) -> io::Result<()> {
+    let mut first = [0];
+    client.read_exact(&mut first)?;
+    let server = match first {
+        [5] => socks(&mut client)?,
+        _ => http(&mut client)?,
+    };
+    count.fetch_add(1, Ordering::Relaxed);
+    let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
+    let up = thread::spawn(move || {
+        let _ = io::copy(&mut from, &mut to);
+        let _ = to.shutdown(std::net::Shutdown::Write);
+    });
+    let (mut from, mut to) = (server, client);
+    let _ = io::copy(&mut from, &mut to);
+    let _ = to.shutdown(std::net::Shutdown::Write);
+    let _ = up.join();
+    Ok(())
+}
+
+/// RFC 1928 with the user `anna` and the password `pass:word`, which has to be used.
+fn socks(client: &mut TcpStream) -> io::Result<TcpStream> {
+    let exactly = |client: &mut TcpStream, count: usize| {
+        let mut bytes = vec![0; count];
+        client.read_exact(&mut bytes).map(|()| bytes)
+    };
+    let count = exactly(client, 1)?[0];
+    assert!(exactly(client, count.into())?.contains(&2));
+    client.write_all(&[5, 2])?;
+    let mut login = Vec::new();
+    assert_eq!(exactly(client, 1)?, [1]);
+    for _ in 0..2 {
+        let length = exactly(client, 1)?[0];
+        login.push(exactly(client, length.into())?);
+    }
+    let known = login == [b"anna".to_vec(), b"pass:word".to_vec()];
+    client.write_all(&[1, u8::from(!known)])?;
+    let kind = exactly(client, 4)?[3];
+    let host = match kind {
+        1 => {
+            let address: [u8; 4] = exactly(client, 4)?.try_into().unwrap();
+            Ipv4Addr::from(address).to_string()
+        }
+        _ => {
+            let length = exactly(client, 1)?[0];
+            String::from_utf8(exactly(client, length.into())?).unwrap()
+        }
+    };
+    let port: [u8; 2] = exactly(client, 2)?.try_into().unwrap();
+    let server = TcpStream::connect((host.as_str(), u16::from_be_bytes(port)))?;
+    client.write_all(&[5, 0, 0, 3, 4, b'h', b'o', b's', b't', 0, 7])?;
+    Ok(server)
+}
+
+fn http(client: &mut TcpStream) -> io::Result<TcpStream> {
+    let mut request = b"C".to_vec();
+    while !request.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte)?;
+        request.push(byte[0]);
+    }
+    let request = String::from_utf8(request).unwrap();
+    // `anna:pass:word`
+    assert!(request.contains("\r\nProxy-Authorization: Basic YW5uYTpwYXNzOndvcmQ=\r\n"));
+    let host = request.split(' ').nth(1).unwrap();
+    let server = TcpStream::connect(host)?;
+    client.write_all(b"HTTP/1.1 200 Connected\r\nVia: test\r\n\r\n")?;
+    Ok(server)
+}
+
+fn through(proxy: &str) -> Options {
+    Options {
+        route: Route {
+            through: proxy.parse::<Through>().unwrap(),
+            ..Route::default()
+        },
+        ..options()
+    }
+}
+
+#[test]
+fn files_come_and_go_through_proxies() {
+    let server = Running::start();
+    let here = tempfile::tempdir().unwrap();
+    let bytes = noise(3_000_000);
+    server.write("x", &bytes);
+    let target = here.path().join("x");
+    for scheme in ["socks5", "socks5h", "http"] {
+        let proxy = TestProxy::start();
+        let url = format!("{scheme}://anna:pass%3Aword@{}", proxy.address);
+        let got = get(server.address, "x", &target, through(&url)).unwrap();
+        assert!(fs::read(&target).unwrap() == bytes);
+        assert!(is_verified(&got));
+        let sent = put(server.address, &target, scheme, through(&url)).unwrap();
+        assert!(is_verified(&sent));
+        // Right-sizing would need a connection of the two hosts.
+        assert!(got.figures.is_empty() && sent.figures.is_empty());
+        // A control and a data connection for each.
+        assert_eq!(proxy.connections(), 4, "{scheme}");
+    }
+    let active = Options {
+        mode: DataMode::Active,
+        ..through(&format!(
+            "http://anna:pass%3Aword@{}",
+            TestProxy::start().address
+        ))
+    };
+    let error = get(server.address, "x", &target, active).unwrap_err();
+    assert!(matches!(error, ClientError::Usage(_)), "{error}");
+}
+
+/// What the client says of a proxy that answers so, whatever it is asked, and then is silent or closes.
+fn with_liar(scheme: &str, answer: &'static [u8], closes: bool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("{scheme}://{}", listener.local_addr().unwrap());
+    let liar = thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        // The client may have closed the connection.
+        let _ = client.write_all(answer);
+        if closes {
+            let _ = client.shutdown(std::net::Shutdown::Write);
+        }
+        let _ = client.read_to_end(&mut Vec::new());
+    });
+    let impatient = Options {
+        patience: Duration::from_millis(300),
+        retries: 0,
+        ..through(&url)
+    };
+    let here = tempfile::tempdir().unwrap();
+    let begin = Instant::now();
+    let server: SocketAddr = "192.0.2.1:21".parse().unwrap();
+    let error = get(server, "x", &here.path().join("x"), impatient).unwrap_err();
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    liar.join().unwrap();
+    let error = error.to_string();
+    assert!(error.contains("no connection to 192.0.2.1:21"), "{error}");
+    error
+}
+
+#[test]
+fn a_proxy_that_lies_or_stands_still_is_told() {
+    let told: [(&str, &[u8], bool, &str); 14] = [
+        ("socks5", b"", false, "did not answer"),
+        ("socks5", b"", true, "closed"),
+        (
+            "socks5",
+            b"HTTP/1.1 400 Bad\r\n\r\n",
+            false,
+            "does not speak SOCKS",
+        ),
+        ("socks5", b"\x05\xff", false, "wants a user"),
+        ("socks5", b"\x05\x02", false, "not offered"),
+        (
+            "socks5",
+            b"\x05\x00\x05\x05\x00\x01",
+            false,
+            "refused the connection",
+        ),
+        ("socks5", b"\x05\x00\x05\x02\x00\x01", false, "rules"),
+        (
+            "socks5",
+            b"\x05\x00\x05\x00\x00\x09",
+            false,
+            "no known kind",
+        ),
+        (
+            "socks5",
+            b"\x05\x00\x05\x00\x00\x03\xffshort",
+            true,
+            "closed",
+        ),
+        ("http", b"220 FTP server\r\n", false, "does not speak HTTP"),
+        (
+            "http",
+            b"HTTP/1.1 407 No\r\n\r\n",
+            false,
+            "user and a password",
+        ),
+        (
+            "http",
+            b"HTTP/1.1 403 \x1b[31mNo\r\n\r\n",
+            false,
+            "refused with HTTP/1.1 403",
+        ),
+        ("http", b"HTTP/1.1 200 Fine\r\n", false, "did not answer"),
+        ("http", &[b'H'; 5], false, "does not speak HTTP"),
+    ];
+    for (scheme, answer, closes, expected) in told {
+        let error = with_liar(scheme, answer, closes);
+        assert!(error.contains(expected), "{expected}: {error}");
+        assert!(!error.contains('\x1b'), "{error}");
+    }
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let here = tempfile::tempdir().unwrap();
+    let nobody = through(&format!("http://{gone}"));
+    let error = get(gone, "x", &here.path().join("x"), nobody).unwrap_err();
+    let expected = format!("the proxy http://{gone}: Connection refused");
+    assert!(error.to_string().contains(&expected), "{error}");
+    let endless: &'static [u8] = [b"HTTP/1.1 200 ".as_slice(), &[b'x'; 20_000]]
+        .concat()
+        .leak();
+    let error = with_liar("http", endless, false);
+    assert!(error.contains("without end"), "{error}");
+}
+
+#[test]
+fn connections_begin_where_they_are_told_to() {
+    let server = Running::start();
+    let here = tempfile::tempdir().unwrap();
+    server.write("x", b"abc");
+    let own: IpAddr = Ipv4Addr::new(127, 0, 0, 2).into();
+    for bind in [Bind::Address(own), Bind::Interface("lo".into())] {
+        for mode in [DataMode::Passive, DataMode::Active] {
+            let options = Options {
+                mode,
+                route: Route {
+                    bind: Some(bind.clone()),
+                    ..Route::default()
+                },
+                ..options()
+            };
+            // The server takes data connections from the address of the control connection only.
+            let got = get(server.address, "x", &here.path().join("x"), options).unwrap();
+            assert_eq!(got.bytes, 3);
+        }
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let bound = |bind| Options {
+        route: Route {
+            bind: Some(bind),
+            ..Route::default()
+        },
+        retries: 0,
+        patience: Duration::from_secs(2),
+        ..options()
+    };
+    let address = listener.local_addr().unwrap();
+    let target = here.path().join("y");
+    let client = thread::spawn(move || get(address, "x", &target, bound(Bind::Address(own))));
+    let (stream, peer) = listener.accept().unwrap();
+    assert_eq!(peer.ip(), own);
+    drop(stream);
+    assert!(client.join().unwrap().is_err());
+    for elsewhere in ["192.0.2.1", "::1"] {
+        let bind = Bind::Address(elsewhere.parse().unwrap());
+        let error = get(server.address, "x", &here.path().join("y"), bound(bind)).unwrap_err();
+        assert!(error.to_string().contains(elsewhere), "{error}");
+    }
+}
+
+#[test]
+fn all_transfers_together_keep_to_the_limit() {
+    let server = Running::start();
+    let here = tempfile::tempdir().unwrap();
+    let bytes = noise(200_000);
+    for name in ["a", "b"] {
+        server.write(name, &bytes);
+        fs::write(here.path().join(name), &bytes).unwrap();
+    }
+    let two = NonZeroUsize::new(2).unwrap();
+    let down = |name: &str| {
+        Job::Get(Retrieval {
+            remote: name.into(),
+            target: here.path().join("got").join(name),
+            listed: None,
+        })
+    };
+    let up = |name: &str| {
+        Job::Put(Storage {
+            source: here.path().join(name),
+            remote: format!("stored-{name}").into(),
+            present: None,
+        })
+    };
+    fs::create_dir(here.path().join("got")).unwrap();
+    for jobs in [vec![down("a"), down("b")], vec![up("a"), up("b")]] {
+        let limited = Options {
+            limit: Some(RateLimit::new(NonZeroU64::new(400_000).unwrap())),
+            ..options()
+        };
+        let begin = Instant::now();
+        let outcome = batch::run(connection(server.address, "", limited), jobs, two).unwrap();
+        let taken = begin.elapsed();
+        assert_eq!((outcome.failures, outcome.bytes), (vec![], 400_000));
+        // A second, less what may be made up for.
+        assert!(taken >= Duration::from_millis(800), "{taken:?}");
+    }
+}
+
+/// Asks to stop at a time.
+struct StopAfter(Instant);
+
+impl Progress for StopAfter {
+    fn stopped(&self) -> bool {
+        Instant::now() >= self.0
+    }
+}
+
+#[test]
+fn a_limited_transfer_stops_at_once_when_it_is_asked_to() {
+    let server = Running::start();
+    let here = tempfile::tempdir().unwrap();
+    server.write("x", noise(3_000_000));
+    let limited = Options {
+        limit: Some(RateLimit::new(NonZeroU64::new(1_000).unwrap())),
+        progress: Arc::new(StopAfter(Instant::now() + Duration::from_millis(500))),
+        ..options()
+    };
+    let begin = Instant::now();
+    let error = get(server.address, "x", &here.path().join("x"), limited).unwrap_err();
+    assert!(matches!(error, ClientError::Stopped), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(5));
+}
