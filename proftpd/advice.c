@@ -145,7 +145,8 @@ static bool take_string(struct text *text, char *kept, size_t size)
 			if (!c)
 				return false;
 		}
-		if (c == 0x7f)
+		/* A log has ASCII. */
+		if ((unsigned char)c >= 0x7f)
 			c = '?';
 		if (length + 1 < size)
 			kept[length++] = c;
@@ -463,7 +464,7 @@ bool fairwind_is_sound(const struct fairwind_advice *advice)
 	    !memchr(advice->reason, '\0', sizeof(advice->reason)))
 		return false;
 	for (i = 0; advice->reason[i]; i++)
-		if ((unsigned char)advice->reason[i] < 0x20 || advice->reason[i] == 0x7f)
+		if (advice->reason[i] < 0x20 || advice->reason[i] >= 0x7f)
 			return false;
 	return (!advice->control[0] || is_name(advice->control)) &&
 	       (!fairwind_is_off(advice) || advice->control[0]) &&
@@ -597,7 +598,8 @@ enum fairwind_reading fairwind_read_answer(const char *bytes, size_t length, boo
 	if (reading == FAIRWIND_INCOMPLETE) {
 		if (!is_all && length < FAIRWIND_LONGEST_ANSWER)
 			return FAIRWIND_INCOMPLETE;
-		useless(why, is_all ? "its answer ends too early" : "its answer is too long");
+		useless(why, length < FAIRWIND_LONGEST_ANSWER ? "its answer ends too early" :
+								"its answer is too long");
 		return FAIRWIND_USELESS;
 	}
 	memset(&members, 0, sizeof(members));

@@ -38,7 +38,7 @@ struct fairwind_advice {
 	uint32_t receive_buffer;
 	/* Milliseconds until the next question, 100 to 86,400,000. */
 	uint32_t again_ms;
-	/* One line of printable text. */
+	/* One line of printable ASCII. */
 	char reason[FAIRWIND_REASON_SIZE];
 };
 

@@ -705,6 +705,9 @@ MODRET set_networks(cmd_rec *cmd)
 						"expected networks such as "
 						"192.0.2.0/24, not '",
 						cmd->argv[i], "'", NULL));
+		/* There are no peers in it. */
+		if (strchr(cmd->argv[i], ':') && !pr_netaddr_use_ipv6())
+			continue;
 		acl = pr_netacl_create(c->pool, pstrdup(c->pool, cmd->argv[i]));
 		if (!acl)
 			CONF_ERROR(cmd, pstrcat(cmd->tmp_pool, "'", cmd->argv[i],
