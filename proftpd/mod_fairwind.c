@@ -378,8 +378,11 @@ static void hear_no_more(void)
 MODRET before_transfer(cmd_rec *cmd)
 {
 	(void)cmd;
-	if (!settings.is_on || settings.way == WAY_STANDARD || transfer.is_expected)
+	if (!settings.is_on || settings.way == WAY_STANDARD)
 		return PR_DECLINED(cmd);
+	/* Should a command before have ended without its last phase. */
+	end_transfer();
+	hear_no_more();
 	transfer.is_expected = true;
 	transfer.restart = session.restart_pos;
 	memset(&transfer.connection, 0, sizeof(transfer.connection));

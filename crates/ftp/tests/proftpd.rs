@@ -419,3 +419,30 @@ fn what_became_of_a_connection_is_a_note_for_log_formats() {
         "{text}"
     );
 }
+
+#[test]
+fn after_a_restart_that_reads_the_configuration_again_transfers_are_advised() {
+    let Some(folder) = or_skip(ProftpdFolder::new()) else {
+        return;
+    };
+    let other = other_control();
+    let advisor = TestAdvisor::answering(vec![by(&json!(other), NEVER)]);
+    let server = asking(&folder, &advisor.url(), "FairwindMinimumBytes 0");
+    let bytes = noise(200_000);
+    folder.serve("x", &bytes);
+    let line = format!(" -> {other}: because");
+    for round in 1..=3 {
+        assert!(fetch(&mut alice(server.address), "RETR x") == bytes);
+        assert_eq!(folder.text("fairwind.log").matches(&line).count(), round);
+        server.restart();
+        let begun = format!("{round}");
+        wait_until(&begun, || {
+            let log = folder.text("system.log");
+            log.matches("received SIGHUP -- master server reparsing")
+                .count()
+                == round
+        });
+    }
+    assert!(fetch(&mut alice(server.address), "RETR x") == bytes);
+    assert_eq!(folder.text("fairwind.log").matches(&line).count(), 4);
+}

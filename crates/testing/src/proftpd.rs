@@ -203,17 +203,21 @@ pub struct Proftpd {
 }
 
 impl Proftpd {
-    /// The process that accepts connections.
-    pub fn id(&self) -> u32 {
-        self.child.id()
+    /// Lets it read its configuration again, and load its modules anew.
+    pub fn restart(&self) {
+        self.signal(libc::SIGHUP);
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: the child has not been waited for, so this is its number.
+        unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
     }
 }
 
 impl Drop for Proftpd {
     fn drop(&mut self) {
         // So it ends its sessions, too.
-        // SAFETY: the child has not been waited for, so this is its number.
-        unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) };
+        self.signal(libc::SIGTERM);
         let _ = self.child.wait();
     }
 }

@@ -1,5 +1,7 @@
 //! What the configuration takes, and how it refuses the rest.
 
+use std::path::Path;
+
 use fairwind_testing::{ProftpdFolder, or_skip};
 
 #[test]
@@ -123,4 +125,59 @@ fn all_directives_are_taken_together_and_in_all_contexts() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(!text.contains("fairwind"), "{text}");
+}
+
+/// The blocks of a page that are marked as ProFTPD's configuration.
+fn configurations(page: &str) -> Vec<String> {
+    let blocks = page.split("```apache\n").skip(1);
+    let blocks = blocks.map(|block| block.split("```").next().unwrap().to_owned());
+    blocks.collect()
+}
+
+fn page(name: &str) -> String {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    std::fs::read_to_string(docs.join(name)).unwrap()
+}
+
+#[test]
+fn what_the_guide_configures_is_taken() {
+    let Some(folder) = or_skip(ProftpdFolder::new()) else {
+        return;
+    };
+    let blocks = configurations(&page("how-to/proftpd.md"));
+    assert_eq!(blocks.len(), 3);
+    for block in blocks {
+        // The log's folder may be missing where ProFTPD is not installed.
+        let here = folder.path("").display().to_string();
+        let output = folder.tested(&block.replace("/var/log/proftpd/", &here));
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{block}{text}");
+    }
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proftpd/debian/fairwind.conf");
+    let example = std::fs::read_to_string(example).unwrap();
+    let first = configurations(&page("how-to/proftpd.md")).swap_remove(0);
+    assert!(
+        example.ends_with(&first),
+        "the package's example is the guide's"
+    );
+}
+
+#[test]
+fn the_reference_has_every_directive() {
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proftpd/mod_fairwind.c");
+    let module = std::fs::read_to_string(module).unwrap();
+    let table = module
+        .split("static conftable directives[] = {")
+        .nth(1)
+        .unwrap();
+    let table = table.split("};").next().unwrap();
+    let mut names: Vec<&str> = table.split('"').skip(1).step_by(2).collect();
+    let reference = page("reference/proftpd.md");
+    let mut described: Vec<&str> = reference
+        .lines()
+        .filter_map(|line| line.strip_prefix("### "))
+        .collect();
+    names.sort_unstable();
+    described.sort_unstable();
+    assert_eq!(names, described);
 }
