@@ -282,12 +282,15 @@ static int tick(CALLBACK_FRAME)
 	int64_t now = fairwind_now_ms();
 
 	(void)p1, (void)p2, (void)p3, (void)data;
-	/* The connection may be closed already, with the command still to be ended. */
-	if (!transfer.is_running || !(session.sf_flags & SF_XFER) ||
-	    data_fd() != transfer.connection.fd) {
+	if (!transfer.is_running) {
 		transfer.timer = -1;
 		return 0;
 	}
+	/* pr_timer_add() itself may call this, if a second has passed since timers were looked at; and the
+	 * connection may be closed already, with the command still to be ended.
+	 */
+	if (!(session.sf_flags & SF_XFER) || data_fd() != transfer.connection.fd)
+		return 1;
 	fairwind_measure(&transfer.connection, now);
 	if (now >= transfer.ask_at_ms &&
 	    (session.xfer.direction == PR_NETIO_IO_WR ||

@@ -21,13 +21,17 @@ const LARGE: usize = 48_000_000;
 /// Advice that is not asked for again in a test.
 const NEVER: f64 = 3600.0;
 
-/// A server that asks the advisor at this URL, with these lines besides.
+/// A server that asks the advisor at this URL, with these lines besides. Unless they say otherwise, the module is on and
+/// patient: the machine may be busy.
 fn asking(folder: &ProftpdFolder, url: &str, lines: &str) -> Proftpd {
-    let engine = match lines.contains("FairwindEngine") {
-        true => "",
-        false => "FairwindEngine on\n",
-    };
-    folder.start(&format!("{engine}FairwindAdvisor {url}\n{lines}"))
+    let otherwise = |directive: &str| lines.contains(directive);
+    let mut text = format!("FairwindAdvisor {url}\n");
+    for (directive, value) in [("FairwindEngine", "on"), ("FairwindTimeout", "5000")] {
+        if !otherwise(directive) {
+            text += &format!("{directive} {value}\n");
+        }
+    }
+    folder.start(&(text + lines))
 }
 
 fn alice(address: SocketAddr) -> Client {
@@ -110,25 +114,26 @@ fn changes_three_times(lines: &str, open: fn(&mut Client) -> TcpStream) {
     let mut part = vec![0; 100_000];
     let mut read = 0;
     let end = Instant::now() + TIMEOUT;
-    let mut seen = Vec::new();
+    // The reply that opens the transfer comes before the advice.
+    wait_until("advised", || control(&data) == other_control());
+    let mut seen = vec![other_control()];
     while advisor.asked().len() < 3 || control(&data) != other_control() {
-        assert!(
-            Instant::now() < end,
-            "{seen:?} {}",
-            folder.text("fairwind.log")
-        );
-        let now = control(&data);
-        if seen.last() != Some(&now) {
-            seen.push(now);
-        }
+        let log = folder.text("fairwind.log");
+        assert!(Instant::now() < end, "{seen:?} {log}");
+        seen.push(control(&data));
         (&data).read_exact(&mut part).unwrap();
         assert!(part == bytes[read..read + part.len()]);
         read += part.len();
         std::thread::sleep(Duration::from_millis(20));
     }
+    seen.push(other_control());
+    seen.dedup();
     assert!(read_all(data) == bytes[read..]);
     assert_eq!(client.reply().code, 226);
-    assert_eq!(seen, [other_control(), allowed()[0].clone()], "and again");
+    assert_eq!(
+        seen,
+        [other_control(), allowed()[0].clone(), other_control()]
+    );
     let log = folder.text("fairwind.log");
     let (a, b) = (&allowed()[0], other_control());
     let changes: Vec<_> = log
@@ -330,6 +335,7 @@ fn congestion_control_stays_on_unless_the_path_is_own() {
     let advisor = TestAdvisor::answering(vec![Reply::Advice(advice(NEVER, off))]);
     let bytes = noise(LARGE);
     folder.serve("x", &bytes);
+    let mut refusals = 0;
     for (lines, is_own) in [
         ("", false),
         ("FairwindOwnNetworks 192.0.2.0/24", false),
@@ -338,17 +344,16 @@ fn congestion_control_stays_on_unless_the_path_is_own() {
         let server = asking(&folder, &advisor.url(), lines);
         let mut client = alice(server.address);
         let data = passive(&mut client);
-        let taken = if is_own {
-            other_control()
-        } else {
-            allowed()[0].clone()
-        };
-        assert_eq!(control(&data), taken, "{lines}");
-        assert_eq!(
-            server_end(&data).contains("/80000000bps"),
-            is_own,
-            "{lines}"
-        );
+        if is_own {
+            wait_until("taken", || control(&data) == other_control());
+            wait_until("paced", || server_end(&data).contains("/80000000bps"));
+            continue;
+        }
+        let told = || folder.text("fairwind.log").lines().count();
+        refusals += 1;
+        wait_until("refused", || told() == refusals);
+        assert_eq!(control(&data), allowed()[0], "{lines}");
+        assert!(!server_end(&data).contains("/80000000bps"), "{lines}");
     }
     let log = folder.text("fairwind.log");
     let refused = log
@@ -445,4 +450,50 @@ fn after_a_restart_that_reads_the_configuration_again_transfers_are_advised() {
     }
     assert!(fetch(&mut alice(server.address), "RETR x") == bytes);
     assert_eq!(folder.text("fairwind.log").matches(&line).count(), 4);
+}
+
+/// The process that wrote the last line of the module's log.
+fn session(folder: &ProftpdFolder) -> String {
+    let log = folder.text("fairwind.log");
+    let line = log.lines().last().unwrap();
+    let (_, rest) = line.split_once("mod_fairwind/").unwrap();
+    let (_, rest) = rest.split_once('[').unwrap();
+    rest.split_once(']').unwrap().0.to_owned()
+}
+
+/// Resident memory of a process, KiB, and its number of open descriptors.
+fn held(id: &str) -> (u64, usize) {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap();
+    let descriptors = std::fs::read_dir(format!("/proc/{id}/fd")).unwrap();
+    (kib, descriptors.count())
+}
+
+#[test]
+fn a_session_of_many_transfers_grows_in_nothing() {
+    let Some(folder) = or_skip(ProftpdFolder::new()) else {
+        return;
+    };
+    // Each question that the memory of the last ten seconds does not answer meets another answer.
+    let advisor = TestAdvisor::answering(vec![by(&json!(other_control()), 0.1), Reply::Failure]);
+    let server = asking(&folder, &advisor.url(), "FairwindMinimumBytes 0");
+    folder.serve("x", &noise(2_000));
+    let mut client = alice(server.address);
+    let mut transfer = |count| {
+        for _ in 0..count {
+            assert_eq!(fetch(&mut client, "RETR x").len(), 2_000);
+        }
+    };
+    transfer(100);
+    let before = held(&session(&folder));
+    transfer(500);
+    let after = held(&session(&folder));
+    assert_eq!(after.1, before.1, "descriptors");
+    assert!(after.0 <= before.0 + 256, "{before:?} {after:?}");
 }

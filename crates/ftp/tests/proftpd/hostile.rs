@@ -2,14 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairwind_testing::{ProftpdFolder, or_skip};
+use fairwind_testing::advisor::{Reply, TestAdvisor};
+use fairwind_testing::{ProftpdFolder, or_skip, wait_until};
 
-use super::{advice, alice, asking, fetch, json, noise, other_control};
+use super::{LARGE, NEVER, advice, alice, asking, fetch, json, noise, other_control, read_all};
 use crate::common::free_address;
 
 /// An advisor that treats each connection so, with its number.
@@ -52,7 +53,11 @@ fn harmless(at: SocketAddr, reason: &str) {
     let Some(folder) = or_skip(ProftpdFolder::new()) else {
         return;
     };
-    let server = asking(&folder, &format!("http://{at}"), "FairwindTimeout 150");
+    let patience = match reason.contains("no answer") {
+        true => "FairwindTimeout 150",
+        false => "",
+    };
+    let server = asking(&folder, &format!("http://{at}"), patience);
     let bytes = noise(2_000_000);
     folder.serve("x", &bytes);
     let mut client = alice(server.address);
@@ -62,7 +67,7 @@ fn harmless(at: SocketAddr, reason: &str) {
     }
     // One of the five has asked; a busy machine may be slow besides.
     assert!(
-        begin.elapsed() < Duration::from_secs(5),
+        begin.elapsed() < Duration::from_secs(15),
         "{:?}",
         begin.elapsed()
     );
@@ -158,16 +163,43 @@ fn one_whose_values_cannot_be_meant() {
     }
 }
 
+/// ProFTPD counts the second that has passed when the timer is set.
+#[test]
+fn one_whose_first_answer_takes_more_than_a_second_is_asked_again_in_time() {
+    let Some(folder) = or_skip(ProftpdFolder::new()) else {
+        return;
+    };
+    let late = Arc::new(Barrier::new(2));
+    let other = advice(1.0, json!({ "congestion_control": other_control() }));
+    let advisor = TestAdvisor::answering(vec![
+        Reply::Held(Arc::clone(&late), other),
+        Reply::Advice(advice(NEVER, json!({}))),
+    ]);
+    let server = asking(&folder, &advisor.url(), "");
+    let bytes = noise(LARGE);
+    folder.serve("x", &bytes);
+    let mut client = alice(server.address);
+    let data = client.passive();
+    client.expect("RETR x", 150);
+    thread::sleep(Duration::from_millis(1_300));
+    late.wait();
+    wait_until("asked again", || advisor.asked().len() == 2);
+    assert!(read_all(data) == bytes);
+    assert_eq!(client.reply().code, 226);
+}
+
 /// Its answers, good and bad, change with every question.
 #[test]
 fn two_hundred_transfers_outlast_one_that_comes_and_goes() {
     let Some(folder) = or_skip(ProftpdFolder::new()) else {
         return;
     };
-    let at = advisor(|number, stream| {
+    let brief = json!({ "congestion_control": other_control() });
+    let brief = response(&advice(0.1, brief).to_string());
+    let at = advisor(move |number, stream| {
         let _ = stream.read(&mut [0; 4096]);
         match number % 6 {
-            0 | 3 => drop(stream.write_all(&sound())),
+            0 | 3 => drop(stream.write_all(&brief)),
             1 => {}
             2 => drop(stream.write_all(b"HTTP/1.1 500 Oh\r\n\r\n")),
             4 => drop(stream.write_all(&response("{}"))),
@@ -175,7 +207,7 @@ fn two_hundred_transfers_outlast_one_that_comes_and_goes() {
         }
     });
     let lines =
-        "FairwindMinimumBytes 0\nFairwindTimeout 50\nMaxClients none\nMaxClientsPerHost none";
+        "FairwindMinimumBytes 0\nFairwindTimeout 500\nMaxClients none\nMaxClientsPerHost none";
     let server = asking(&folder, &format!("http://{at}"), lines);
     let bytes = noise(3_000_000);
     folder.serve("x", &bytes);
