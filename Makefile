@@ -8,7 +8,7 @@ REPRODUCE := run --package fairwind --bin fairwind
 DCCS := $(CARGO) $(REPRODUCE) --profile optimised -- reproduce dccs --out $(OUT)/dccs
 WEB100 := $(CARGO) $(REPRODUCE) --release -- reproduce web100-dummynet --out $(OUT)/web100-dummynet
 
-.PHONY: help demo test fuzz lint formats advisories docs fresh bench experiments experiments-lab validation background faults kernels dccs dccs-lab drsftp demonstration
+.PHONY: help demo test fuzz proftpd lint formats advisories docs fresh bench experiments experiments-lab validation background faults kernels dccs dccs-lab drsftp demonstration
 
 help:
 	@echo "Try it, and test it:"
@@ -20,6 +20,7 @@ help:
 	@echo "make fuzz             try new inputs on what reads foreign input, for MINUTES=10"
 	@echo "make faults           run every control on 1,000 random paths, with checks of its arithmetic and memory (20 minutes)"
 	@echo "make advisories       look up known weaknesses of packages (fetches the database)"
+	@echo "make proftpd          build ProFTPD's module mod_fairwind"
 	@echo "make docs             build the pages of docs/ as a book in OUT/book"
 	@echo "make fresh            run make demo and make test in fresh Debian 12 and 13 and Ubuntu 24.04 (root, hours)"
 	@echo
@@ -53,6 +54,10 @@ fuzz:
 	@scripts/setup test
 	@scripts/fuzz $(or $(MINUTES),10)
 
+proftpd:
+	@scripts/setup test
+	@scripts/proftpd-module
+
 lint: formats $(DENY)
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) fetch --locked --quiet
@@ -61,7 +66,7 @@ lint: formats $(DENY)
 formats:
 	@scripts/setup lint
 	$(CARGO) fmt --all --check
-	find cc docs crates -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run --Werror
+	find cc docs crates proftpd -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run --Werror
 
 advisories: $(DENY)
 	$(CARGO_DENY) fetch db

@@ -8,6 +8,7 @@ mod faults;
 mod partials;
 mod patterns;
 mod peers;
+mod proftpd;
 mod replies;
 mod server;
 mod strangers;
