@@ -11,3 +11,4 @@ mod peers;
 mod replies;
 mod server;
 mod strangers;
+mod tls;

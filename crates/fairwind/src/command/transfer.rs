@@ -1,5 +1,6 @@
 //! Shared by `get`, `put`, `ls` and `copy`: how a server is reached, and how files are moved.
 
+mod tls;
 mod told;
 
 use std::io::{self, IsTerminal};
@@ -32,6 +33,8 @@ pub(crate) struct Reach {
     /// Retries after a broken connection before the command gives up; the count starts again when a byte moves
     #[arg(long, value_name = "N", default_value_t = 5)]
     retries: u32,
+    #[command(flatten)]
+    tls: tls::Tls,
 }
 
 /// How files are moved.
@@ -104,7 +107,7 @@ const CHECKSUMS: &[Word<ChecksumPolicy>] = &[
 impl Reach {
     /// Options for sessions that move no files.
     pub(crate) fn options(&self, bar: &Arc<ByteBar>) -> Options {
-        Options {
+        self.tls.apply(Options {
             mode: if self.active {
                 DataMode::Active
             } else {
@@ -114,7 +117,7 @@ impl Reach {
             retries: self.retries,
             progress: Arc::clone(bar) as Arc<dyn client::Progress>,
             ..Options::default()
-        }
+        })
     }
 }
 
@@ -214,7 +217,8 @@ pub(crate) fn credentials(place: &Place) -> Result<Credentials, Failure> {
 pub(crate) fn server(places: &[Place]) -> Result<&Place, Failure> {
     let first = &places[0];
     let same = |place: &&Place| {
-        (&place.host, place.port, &place.user) == (&first.host, first.port, &first.user)
+        (place.scheme, &place.host, place.port, &place.user)
+            == (first.scheme, &first.host, first.port, &first.user)
     };
     match places.iter().find(|place| !same(place)) {
         None => Ok(first),

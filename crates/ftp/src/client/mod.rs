@@ -21,6 +21,7 @@ mod netrc;
 mod options;
 mod place;
 mod progress;
+mod protection;
 mod report;
 mod retrieve;
 mod retry;
@@ -41,8 +42,9 @@ pub use extension::{Change, ControlConnection, Extension, ExtensionReport, Sessi
 pub use features::Features;
 pub use listing::{Entry, Kind};
 pub use options::{ChecksumPolicy, DataMode, Options};
-pub use place::{Place, is_url, join, split};
+pub use place::{Place, Scheme, is_url, join, split};
 pub use progress::{Progress, Silent};
+pub use protection::TlsPolicy;
 pub use report::{Failed, FileReport, Outcome};
 pub use retrieve::Retrieval;
 pub use retry::Connection;
