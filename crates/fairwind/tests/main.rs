@@ -20,5 +20,6 @@ mod run;
 mod run_direct;
 mod serve;
 mod serve_rights;
+mod serve_tls;
 mod trace;
 mod turn;

@@ -15,3 +15,4 @@ pub mod drs;
 pub mod extension;
 pub mod protocol;
 pub mod server;
+pub mod tls;

@@ -12,3 +12,4 @@ mod proftpd;
 mod replies;
 mod server;
 mod strangers;
+mod tls;

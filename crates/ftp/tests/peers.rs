@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::common::{Running, eventually, noise, own_address, permitted};
 
-fn have(program: &str) -> bool {
+pub(crate) fn have(program: &str) -> bool {
     let found = Command::new(program)
         .arg("--version")
         .stdout(Stdio::null())
@@ -14,7 +14,7 @@ fn have(program: &str) -> bool {
     permitted(program, found.is_ok_and(|status| status.success()))
 }
 
-fn run(command: &mut Command) -> Output {
+pub(crate) fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     assert!(
         output.status.success(),

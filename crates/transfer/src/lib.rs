@@ -10,11 +10,13 @@ pub mod drs;
 mod keepalive;
 mod mover;
 mod plan;
+mod protection;
 mod rate_limited_log;
 mod watcher;
 
 pub use keepalive::limit_silence;
 pub use mover::{Bounds, Meter, Mover, TransferError};
 pub use plan::{Buffer, SocketPlan};
+pub use protection::{Protection, Protector};
 pub use rate_limited_log::RateLimitedLog;
 pub use watcher::{Direction, Transfer, TransferWatcher, Watchers};

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
-use super::{Direction, TransferWatcher};
+use super::{Direction, Protection, TransferWatcher};
 
 /// Timeout of one wait for room in the socket. A single call of sendfile may wait up to four times.
 const WAIT_TIMEOUT: Duration = Duration::from_millis(12);
@@ -185,6 +186,9 @@ impl Meter {
 /// A data connection about to move bytes.
 pub struct Mover<'a> {
     socket: &'a TcpStream,
+    protection: Option<&'a mut dyn Protection>,
+    /// Bytes come from the peer.
+    receives: bool,
     meter: &'a Meter,
     watcher: &'a mut dyn TransferWatcher,
     bounds: Bounds,
@@ -214,6 +218,8 @@ impl<'a> Mover<'a> {
         set().map_err(TransferError::Connection)?;
         Ok(Self {
             socket,
+            protection: None,
+            receives: false,
             meter,
             watcher,
             bounds,
@@ -223,8 +229,14 @@ impl<'a> Mover<'a> {
         })
     }
 
-    /// Sends bytes `first..end` of the file, or up to its end if that comes first, without copying them
-    /// through user space; then ends the stream.
+    /// Lets all bytes pass through a protected stream, whose handshake is over.
+    #[must_use]
+    pub fn protected_by(self, protection: Option<&'a mut dyn Protection>) -> Self {
+        Self { protection, ..self }
+    }
+
+    /// Sends bytes `first..end` of the file, or up to its end if that comes first; then ends the stream. Without
+    /// protection they are not copied through user space.
     ///
     /// # Errors
     /// [`TransferError`] if the file or the connection fails, a bound is exceeded, or the transfer is
@@ -238,6 +250,9 @@ impl<'a> Mover<'a> {
     fn send_range(&mut self, file: &File, first: u64, end: u64) -> Result<(), TransferError> {
         // Only a hint: failure does no harm.
         let _ = fadvise(file, first, None, Advice::Sequential);
+        if self.protection.is_some() {
+            return self.send_all_from(&mut Section { file, first, end });
+        }
         let (mut offset, mut stride) = (first, Stride(CHUNK));
         while offset < end {
             let count = usize::try_from(end - offset).map_or(stride.0, |rest| rest.min(stride.0));
@@ -280,7 +295,7 @@ impl<'a> Mover<'a> {
                 Err(error) => return Err(TransferError::File(error)),
             };
             while !rest.is_empty() {
-                match (&mut &*self.socket).write(rest) {
+                match self.write(rest) {
                     Ok(count) => {
                         rest = &rest[count..];
                         self.moved(count)?;
@@ -302,12 +317,17 @@ impl<'a> Mover<'a> {
         sink: &mut dyn Write,
         total: Option<u64>,
     ) -> Result<u64, TransferError> {
-        self.run(total, |mover| mover.receive_all_into(sink))
+        self.run(total, |mover| mover.receive_all_into(sink, total))
     }
 
-    fn receive_all_into(&mut self, sink: &mut dyn Write) -> Result<(), TransferError> {
+    fn receive_all_into(
+        &mut self,
+        sink: &mut dyn Write,
+        total: Option<u64>,
+    ) -> Result<(), TransferError> {
+        self.receives = true;
         let mut buffer = vec![0; CHUNK];
-        match self.receive_with(&mut buffer, sink) {
+        match self.receive_with(&mut buffer, sink, total) {
             Err(TransferError::Stopped) => {
                 self.drain(&mut buffer, sink)?;
                 Err(TransferError::Stopped)
@@ -322,13 +342,14 @@ impl<'a> Mover<'a> {
         let mut rest = rustix::io::ioctl_fionread(self.socket).unwrap_or(0);
         while rest > 0 {
             let most = usize::try_from(rest).map_or(buffer.len(), |rest| rest.min(buffer.len()));
-            match (&mut &*self.socket).read(&mut buffer[..most]) {
+            match self.read(&mut buffer[..most]) {
                 Ok(0) => break,
                 Ok(count) => {
                     sink.write_all(&buffer[..count])
                         .map_err(TransferError::File)?;
                     self.count(count);
-                    rest -= count as u64;
+                    // What waits may have been counted before its protection was taken off.
+                    rest = rest.saturating_sub(count as u64);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => break,
@@ -341,9 +362,10 @@ impl<'a> Mover<'a> {
         &mut self,
         buffer: &mut [u8],
         sink: &mut dyn Write,
+        total: Option<u64>,
     ) -> Result<(), TransferError> {
         loop {
-            match (&mut &*self.socket).read(buffer) {
+            match self.read(buffer) {
                 // Once stopped, an end of stream does not mean that all bytes have come.
                 Ok(0) if self.meter.is_stopped() => return Err(TransferError::Stopped),
                 Ok(0) => return sink.flush().map_err(TransferError::File),
@@ -352,6 +374,41 @@ impl<'a> Mover<'a> {
                         .map_err(TransferError::File)?;
                     self.moved(count)?;
                 }
+                Err(error) if is_wait(&error) => self.waited()?,
+                // Cut off, but behind the last byte.
+                Err(error) if is_cut(&error) && total == Some(self.meter.moved()) => {
+                    return sink.flush().map_err(TransferError::File);
+                }
+                Err(error) => return Err(self.broken(error)),
+            }
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.protection {
+            Some(protection) => protection.read(self.socket, buffer),
+            None => (&mut &*self.socket).read(buffer),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.protection {
+            Some(protection) => protection.write(self.socket, bytes),
+            None => (&mut &*self.socket).write(bytes),
+        }
+    }
+
+    /// Has the protection send `what`, which may wait for room in the socket.
+    fn push(
+        &mut self,
+        what: fn(&mut dyn Protection, &TcpStream) -> io::Result<()>,
+    ) -> Result<(), TransferError> {
+        loop {
+            let Some(protection) = self.protection.as_deref_mut() else {
+                return Ok(());
+            };
+            match what(protection, self.socket) {
+                Ok(()) => return Ok(()),
                 Err(error) if is_wait(&error) => self.waited()?,
                 Err(error) => return Err(self.broken(error)),
             }
@@ -368,16 +425,26 @@ impl<'a> Mover<'a> {
         self.begin = Instant::now();
         self.last = self.begin;
         self.period = (self.begin, 0);
-        let result = act(&mut self);
+        let result = act(&mut self).and_then(|()| self.push(|stream, socket| stream.flush(socket)));
         let moved = self.meter.moved();
         self.watcher.ended(moved);
         result?;
+        self.end_protection()?;
         // A copy of the socket held by a watcher must not keep the stream open.
         match self.socket.shutdown(Shutdown::Write) {
             Err(error) if error.kind() != io::ErrorKind::NotConnected => {
                 Err(TransferError::Connection(error))
             }
             _ => Ok(moved),
+        }
+    }
+
+    /// Ends the protected stream. Where this side has received all, the peer may have gone by now, which does not
+    /// matter.
+    fn end_protection(&mut self) -> Result<(), TransferError> {
+        match self.push(|stream, socket| stream.end(socket)) {
+            Err(TransferError::Connection(_)) if self.receives => Ok(()),
+            ended => ended,
         }
     }
 
@@ -438,6 +505,28 @@ impl<'a> Mover<'a> {
         }
         TransferError::Connection(error)
     }
+}
+
+/// Bytes `first..end` of a file, read at their place.
+struct Section<'a> {
+    file: &'a File,
+    first: u64,
+    end: u64,
+}
+
+impl Read for Section<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let rest = self.end.saturating_sub(self.first);
+        let most = usize::try_from(rest).map_or(buffer.len(), |rest| rest.min(buffer.len()));
+        let count = self.file.read_at(&mut buffer[..most], self.first)?;
+        self.first += count as u64;
+        Ok(count)
+    }
+}
+
+/// Whether a protected stream has ended without its end.
+fn is_cut(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::UnexpectedEof
 }
 
 /// Whether the socket's timeout has expired (socket(7): `EAGAIN`). `ETIMEDOUT` is something else: the

@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use crate::Protector;
+
 /// Follows one transfer. All calls come in order and from the transfer's thread.
 ///
 /// A watcher must not block for longer than a few milliseconds, because the transfer stands still
@@ -56,6 +58,8 @@ pub struct Transfer {
     pub listener: Option<Arc<TcpListener>>,
     /// Bytes to be moved, if known.
     pub total: Option<u64>,
+    /// How further connections between the two hosts are protected; none if the data connection is not.
+    pub protector: Option<Protector>,
 }
 
 /// Several watchers as one, called in order.

@@ -23,5 +23,6 @@ pub(crate) fn transfer(near: &TcpStream, direction: Direction, total: Option<u64
         peer: near.peer_addr().unwrap(),
         listener: None,
         total,
+        protector: None,
     }
 }

@@ -15,7 +15,7 @@ use std::sync::mpsc;
 
 use clap::Args;
 use fairwind_ftp::assembly;
-use fairwind_ftp::server::{self, Config, Reload, Stop, UserConfig};
+use fairwind_ftp::server::{self, Config, Reload, Stop, TlsConfig, UserConfig};
 use fairwind_transfer::Buffer;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -33,12 +33,14 @@ const PASSWORD: &str = "FAIRWIND_FTP_PASSWORD";
 #[command(after_help = "\
 By default anybody on this machine may read, and nobody may write. Nothing outside DIR can be reached,
 not even by symbolic links. An upload gets its name when it is complete; one that broke off can be
-resumed. SIGHUP reads the configuration file again, for new sessions. Started by root, the server
-becomes the owner of DIR, or nobody if that is root; see --run-as.
+resumed. SIGHUP reads the configuration file and certificates again, for new sessions. Started by root, the
+server becomes the owner of DIR, or nobody if that is root; see --run-as.
 
 Examples:
   fairwind serve /srv/data                             For this machine, at port 2121
   fairwind serve /srv/data --listen 0.0.0.0:21         For all (as root)
+  fairwind serve /srv/data --tls-certificate cert.pem --tls-key key.pem
+                                                       With TLS for those who want it
   fairwind serve --hash-password                       Ask for a password, print its hash
   fairwind serve /srv/data --user 'alice:$argon2id$…'  Alice may write
   fairwind serve /srv/data --config ftp.toml           All settings: docs/reference/ftp-server.md")]
@@ -91,6 +93,18 @@ pub(crate) struct Serve {
     /// never]
     #[arg(long, value_name = "WHAT")]
     sync: Option<server::SyncPolicy>,
+    /// Offer TLS with this certificate, followed by those of its authorities (PEM); needs --tls-key
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// Private key of --tls-certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Refuse logins and data connections without TLS
+    #[arg(long)]
+    tls_required: bool,
+    /// Address and port of implicit TLS, `ftps://`; its own port is 990
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    tls_listen: Option<SocketAddr>,
     /// User whose rights the server has if root starts it [default: the owner of DIR, or nobody if that is
     /// root]
     #[arg(long, value_name = "USER[:GROUP]")]
@@ -141,6 +155,9 @@ impl Serve {
             "serving ftp://{}/",
             server.address().map_err(Failure::work)?
         );
+        if let Some(address) = server.tls_address().map_err(Failure::work)? {
+            eprintln!("serving ftps://{address}/");
+        }
         server.run(&stop).map_err(Failure::work)
     }
 
@@ -193,6 +210,26 @@ impl Serve {
         config
             .foreign_peers
             .extend(self.foreign_peer.iter().cloned());
+        if let Some((certificate, key)) = self.tls_certificate.clone().zip(self.tls_key.clone()) {
+            let given = TlsConfig::new(&certificate, &key);
+            config.tls = Some(TlsConfig {
+                certificate,
+                key,
+                ..config.tls.unwrap_or(given)
+            });
+        }
+        match &mut config.tls {
+            Some(tls) => {
+                tls.required |= self.tls_required;
+                tls.listen = self.tls_listen.or(tls.listen);
+            }
+            None if self.tls_required || self.tls_listen.is_some() => {
+                return Err(Failure::input(
+                    "TLS needs a certificate and its key: --tls-certificate, --tls-key",
+                ));
+            }
+            None => {}
+        }
         if let Some((first, last)) = self.passive_ports {
             config.passive_ports = Some(first..=last);
         }

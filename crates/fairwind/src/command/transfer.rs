@@ -1,5 +1,6 @@
 //! Shared by all commands for FTP servers: how a server is reached, and how files are moved.
 
+mod tls;
 mod told;
 
 use std::io::{self, IsTerminal};
@@ -43,6 +44,8 @@ pub(crate) struct Reach {
     /// [default: that of the environment]
     #[arg(long, value_name = "URL")]
     proxy: Option<Through>,
+    #[command(flatten)]
+    tls: tls::Tls,
 }
 
 /// How files are moved.
@@ -143,7 +146,7 @@ impl Reach {
 
     /// The same without reports on progress.
     pub(crate) fn session_options(&self) -> Options {
-        Options {
+        self.tls.apply(Options {
             mode: if self.active {
                 DataMode::Active
             } else {
@@ -156,7 +159,7 @@ impl Reach {
             patience: self.timeout,
             retries: self.retries,
             ..Options::default()
-        }
+        })
     }
 }
 
@@ -280,7 +283,8 @@ pub(crate) fn credentials(place: &Place) -> Result<Credentials, Failure> {
 pub(crate) fn server(places: &[Place]) -> Result<&Place, Failure> {
     let first = &places[0];
     let same = |place: &&Place| {
-        (&place.host, place.port, &place.user) == (&first.host, first.port, &first.user)
+        (place.scheme, &place.host, place.port, &place.user)
+            == (first.scheme, &first.host, first.port, &first.user)
     };
     match places.iter().find(|place| !same(place)) {
         None => Ok(first),

@@ -8,16 +8,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fairwind_transfer::Protection;
 use rustix::event::PollFlags;
 use socket2::{SockRef, TcpKeepalive};
 
 use super::progress::wait;
+use super::protection::complete;
 use super::route::Way;
 use super::{ClientError, Place, Progress, Route};
 use crate::protocol::Reply;
 use crate::protocol::line::{Line, LineDecoder, escaped};
 use crate::protocol::path::one_line;
 use crate::protocol::reply::{LONGEST, ReplyReader};
+use crate::tls::Protected;
 
 /// Longest accepted line of a reply, bytes.
 const LONGEST_LINE: usize = 16 << 10;
@@ -28,6 +31,7 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 /// A control connection.
 pub(super) struct Control {
     stream: TcpStream,
+    protection: Option<Protected>,
     /// Host and port, as shown in messages.
     pub(super) server: String,
     pub(super) local: SocketAddr,
@@ -79,6 +83,7 @@ impl Control {
                         local: stream.local_addr().map_err(failed)?,
                         peer: stream.peer_addr().map_err(failed)?,
                         stream,
+                        protection: None,
                         server,
                         patience,
                         progress,
@@ -128,9 +133,42 @@ impl Control {
             Some(Telnet::Doubled) | None => escaped(&line).into_owned(),
         };
         line.extend_from_slice(b"\r\n");
-        self.stream
-            .write_all(&line)
-            .map_err(|error| self.broken(error))
+        self.write(&line).map_err(|error| self.broken(error))
+    }
+
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        let Some(protection) = &mut self.protection else {
+            return self.stream.write_all(line);
+        };
+        let mut rest = line;
+        while !rest.is_empty() {
+            let count = protection.write(&self.stream, rest)?;
+            rest = &rest[count..];
+        }
+        protection.flush(&self.stream)
+    }
+
+    /// Whether nothing has come that has not been read yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.decoder.is_empty()
+    }
+
+    /// Lets everything pass through TLS from now on; drives its handshake.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub(super) fn protect(&mut self, mut protected: Protected) -> io::Result<()> {
+        let progress = Arc::clone(&self.progress);
+        complete(&mut protected, &self.stream, &*progress, self.patience)?;
+        self.protection = Some(protected);
+        Ok(())
+    }
+
+    /// Ends TLS in order, as far as the server still listens.
+    pub(super) fn end(&mut self) {
+        if let Some(protection) = &mut self.protection {
+            let _ = protection.end(&self.stream);
+        }
     }
 
     /// Sends a command and waits for its final reply, skipping preliminary ones. A refusal is a reply, not an
@@ -236,12 +274,28 @@ impl Control {
     /// Reads what has come, or comes before `deadline`; the error is `WouldBlock` if nothing does, or the wait
     /// ends early.
     fn read(&mut self, bytes: &mut [u8], deadline: Instant) -> io::Result<usize> {
+        if let Some(protection) = &mut self.protection {
+            match protection.decrypted(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+            if protection.has_more() {
+                protection.take_in(&self.stream)?;
+                return protection.decrypted(bytes);
+            }
+        }
         let arrival = (self.stream.as_fd(), PollFlags::IN);
         let ready = wait(&*self.progress, &[arrival], Some(deadline))?;
         if !ready[0] {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        self.stream.read(bytes)
+        match &mut self.protection {
+            None => self.stream.read(bytes),
+            Some(protection) => {
+                protection.take_in(&self.stream)?;
+                protection.decrypted(bytes)
+            }
+        }
     }
 
     /// As [`ask`](Self::ask), but a refusal is an error.

@@ -4,18 +4,20 @@
 //! server cannot direct it elsewhere. In active mode only connections from that host are accepted.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fairwind_transfer::{Direction, SocketPlan, Transfer, TransferWatcher};
+use fairwind_transfer::{Direction, Protection, SocketPlan, Transfer, TransferWatcher};
 use rustix::event::PollFlags;
 use socket2::SockRef;
 
 use super::progress::wait;
+use super::protection::listen_for_tickets;
 use super::{ClientError, DataMode, Session};
 use crate::protocol::{Reply, host_port};
+use crate::tls::Protected;
 
 /// How long a data connection is waited for at a port that was asked for in advance: the server may have given it up, and a
 /// firewall may not have seen it. Then it is asked for again.
@@ -25,8 +27,26 @@ const IN_ADVANCE_PATIENCE: Duration = Duration::from_secs(4);
 pub(super) struct Channel {
     /// The socket.
     pub stream: TcpStream,
+    /// TLS over it, after its handshake.
+    pub protection: Option<Protected>,
     /// Direction and addresses, for watchers.
     pub transfer: Transfer,
+}
+
+impl Channel {
+    /// Ends the stream in order, with nothing more to send.
+    ///
+    /// # Errors
+    /// If the connection fails.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        let Some(protection) = &mut self.protection else {
+            return Ok(());
+        };
+        protection.end(&self.stream)?;
+        self.stream.shutdown(Shutdown::Write)?;
+        listen_for_tickets(protection, &self.stream);
+        Ok(())
+    }
 }
 
 /// A data connection being set up.
@@ -78,8 +98,13 @@ impl Session {
             peer: stream.peer_addr().map_err(failed)?,
             listener,
             total: None,
+            protector: self.protector(),
         };
-        Ok(Channel { stream, transfer })
+        Ok(Channel {
+            protection: self.protect_data(&stream)?,
+            stream,
+            transfer,
+        })
     }
 
     /// The extensions' watchers of this transfer.

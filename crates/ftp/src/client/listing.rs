@@ -269,7 +269,11 @@ impl Session {
     }
 
     fn read_listing(&mut self, verb: &str, path: &[u8]) -> Result<Vec<u8>, ClientError> {
-        let Channel { stream, .. } = self.open_channel(verb, path, 0, Direction::Receive)?;
+        let Channel {
+            stream,
+            mut protection,
+            ..
+        } = self.open_channel(verb, path, 0, Direction::Receive)?;
         let meter = Meter::default();
         let endless = || std::io::Error::other("a listing without end");
         let mut text = Bounded::new(Vec::new(), LONGEST, endless);
@@ -283,8 +287,9 @@ impl Session {
             others: Watchers::default(),
         };
         let bounds = Bounds::patience(self.options.patience);
+        let protected = protection.as_mut().map(|protection| protection as _);
         let moved = Mover::new(&stream, &meter, &mut watcher, bounds)
-            .and_then(|mover| mover.receive_into(&mut text, None));
+            .and_then(|mover| mover.protected_by(protected).receive_into(&mut text, None));
         drop(stream);
         let reply = self.finish(moved, std::path::Path::new("listing"))?;
         // So vsftpd says that what looks like an empty directory is one that it may not read.

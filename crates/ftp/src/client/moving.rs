@@ -12,6 +12,7 @@ use fairwind_transfer::{
 
 use super::checksum::Method;
 use super::data_connection::Channel;
+use super::protection::listen_for_tickets;
 use super::running_checksum::RunningChecksum;
 use super::{
     Checksum, ChecksumPolicy, ClientError, FileReport, Progress, RateLimit, Session, Verification,
@@ -62,7 +63,11 @@ impl Session {
             }
             opened => opened,
         };
-        let Channel { stream, transfer } = channel?;
+        let Channel {
+            stream,
+            mut protection,
+            transfer,
+        } = channel?;
         let transfer = Transfer {
             total: part.total,
             ..transfer
@@ -84,8 +89,13 @@ impl Session {
         };
         drop(transfer);
         let bounds = Bounds::patience(self.options.patience);
-        let moved = Mover::new(&stream, &meter, &mut watcher, bounds).and_then(act);
+        let protected = protection.as_mut().map(|protection| protection as _);
+        let moved = Mover::new(&stream, &meter, &mut watcher, bounds)
+            .and_then(|mover| act(mover.protected_by(protected)));
         drop(watcher);
+        if let (Ok(_), Direction::Send, Some(protection)) = (&moved, direction, &mut protection) {
+            listen_for_tickets(protection, &stream);
+        }
         let finished = self.finish(moved, part.path);
         report.moved(meter.moved(), began, Instant::now());
         report.read_socket(&stream, direction);

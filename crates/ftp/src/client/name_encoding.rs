@@ -17,7 +17,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use fairwind_transfer::Direction;
 
 use super::control::Telnet;
-use super::data_connection::Channel;
 use super::{ClientError, Session, place};
 use crate::protocol::Reply;
 use crate::protocol::line::{IAC, escaped};
@@ -166,8 +165,9 @@ impl Session {
 
     /// Stores an empty file.
     fn store_nothing(&mut self, path: &[u8]) -> Result<(), ClientError> {
-        let Channel { stream, .. } = self.open_channel("STOR", path, 0, Direction::Send)?;
-        drop(stream);
+        let mut channel = self.open_channel("STOR", path, 0, Direction::Send)?;
+        channel.end().map_err(|error| self.data_error(error))?;
+        drop(channel);
         let reply = self.control.last_reply(self.options.patience)?;
         self.control.accepted(reply).map(drop)
     }

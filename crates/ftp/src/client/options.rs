@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use fairwind_transfer::SocketPlan;
 
-use super::{Extension, Progress, RateLimit, Route, Silent};
+use super::{Extension, Progress, RateLimit, Route, Silent, TlsPolicy};
+use crate::tls::ClientTls;
 
 /// Which side opens data connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,6 +56,10 @@ pub struct Options {
     pub in_place: bool,
     /// Whether files are verified with checksums.
     pub checksum: ChecksumPolicy,
+    /// Whether `ftp://` means TLS.
+    pub tls_policy: TlsPolicy,
+    /// Whom to trust under TLS.
+    pub tls: Arc<ClientTls>,
     /// Extensions that follow data connections.
     pub extensions: Vec<Arc<dyn Extension>>,
     /// Receives progress reports.
@@ -75,6 +80,8 @@ impl Default for Options {
             ranges: NonZeroUsize::MIN,
             in_place: false,
             checksum: ChecksumPolicy::default(),
+            tls_policy: TlsPolicy::default(),
+            tls: Arc::default(),
             extensions: Vec::new(),
             progress: Arc::new(Silent),
         }

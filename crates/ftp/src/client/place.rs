@@ -15,12 +15,54 @@ use crate::protocol::path::one_line;
 /// Characters escaped in the path of a displayed URL.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#').add(b';');
 
+/// How a server is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// `ftp://`: TLS only if asked for otherwise.
+    Ftp,
+    /// `ftpes://`: TLS after AUTH (RFC 4217), at the port of FTP.
+    Ftpes,
+    /// `ftps://`: TLS from the first byte, at a port of its own.
+    Ftps,
+}
+
+impl Scheme {
+    const ALL: [Self; 3] = [Self::Ftp, Self::Ftpes, Self::Ftps];
+
+    /// The name in URLs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ftp => "ftp",
+            Self::Ftpes => "ftpes",
+            Self::Ftps => "ftps",
+        }
+    }
+
+    /// The port unless another one is given.
+    pub fn port(self) -> u16 {
+        match self {
+            Self::Ftp | Self::Ftpes => 21,
+            Self::Ftps => 990,
+        }
+    }
+
+    /// The scheme of a URL, and what follows it, from the colon on.
+    fn of(text: &str) -> Option<(Self, &str)> {
+        let (name, rest) = text.split_at_checked(text.find(':')?)?;
+        let known = |scheme: &Self| scheme.name().eq_ignore_ascii_case(name);
+        let scheme = Self::ALL.into_iter().find(known)?;
+        rest.starts_with("://").then_some((scheme, rest))
+    }
+}
+
 /// A location on a server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Place {
+    /// How the server is reached.
+    pub scheme: Scheme,
     /// Host name or address; an IPv6 address without brackets.
     pub host: String,
-    /// Port of the control connection, 21 by default.
+    /// Port of the control connection; by default that of the scheme.
     pub port: u16,
     /// The user name, if given.
     pub user: Option<String>,
@@ -107,10 +149,11 @@ impl FromStr for Place {
 
     fn from_str(text: &str) -> Result<Self, ClientError> {
         let wrong = |what: &str| ClientError::Usage(format!("{}: {what}", without_secret(text)));
-        if !is_url(text) {
+        let Some((scheme, rest)) = Scheme::of(text) else {
             return Err(wrong("a URL is wanted: ftp://user@host/path"));
-        }
-        let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+        };
+        // All three have the same syntax, of which only one is known to the parser.
+        let url = Url::parse(&format!("ftp{rest}")).map_err(|error| wrong(&error.to_string()))?;
         let host = url.host_str().ok_or_else(|| wrong("the host is missing"))?;
         let (path, kind) = url.path().split_once(";type=").unwrap_or((url.path(), "i"));
         if !matches!(kind, "i" | "I" | "d" | "D") {
@@ -130,8 +173,13 @@ impl FromStr for Place {
             String::from_utf8(decoded(text)?).map_err(|_| wrong("user or password is no UTF-8"))
         };
         Ok(Self {
+            scheme,
             host: host.trim_matches(['[', ']']).to_owned(),
-            port: url.port().unwrap_or(21),
+            port: match url.port() {
+                Some(port) => port,
+                None if names_port(rest) => 21,
+                None => scheme.port(),
+            },
             user: match url.username() {
                 "" => None,
                 user => Some(word(user)?),
@@ -144,8 +192,17 @@ impl FromStr for Place {
 
 /// Whether the text is an FTP URL rather than the name of a file.
 pub fn is_url(text: &str) -> bool {
-    text.get(..6)
-        .is_some_and(|scheme| scheme.eq_ignore_ascii_case("ftp://"))
+    Scheme::of(text).is_some()
+}
+
+/// Whether a URL, from the colon behind its scheme on, names a port. The parser leaves FTP's own one out.
+fn names_port(rest: &str) -> bool {
+    let authority = rest
+        .trim_start_matches([':', '/'])
+        .split(['/', '?', '#'])
+        .next();
+    let port = authority.and_then(|authority| Some(authority.rsplit_once(':')?.1));
+    port.is_some_and(|port| !port.contains('@') && port.parse::<u16>().is_ok())
 }
 
 /// A URL without the password, for messages.
@@ -173,11 +230,13 @@ impl fmt::Display for Place {
             None => String::new(),
         };
         let server = self.server();
-        let server = server.strip_suffix(":21").unwrap_or(&server);
+        let usual = format!(":{}", self.scheme.port());
+        let server = server.strip_suffix(&*usual).unwrap_or(&server);
         let path = one_line(&self.path);
         write!(
             f,
-            "ftp://{user}{server}/{}",
+            "{}://{user}{server}/{}",
+            self.scheme.name(),
             utf8_percent_encode(&path, ESCAPED)
         )
     }
@@ -211,6 +270,25 @@ mod tests {
         assert_eq!(all.to_string(), "ftp://anna@[2001:db8::1]:2121/a%20b/c");
         let short = place("FTP://ftp.example.org");
         assert_eq!((short.port, short.user, short.path), (21, None, vec![]));
+    }
+
+    #[test]
+    fn the_scheme_gives_the_port_unless_the_url_does() {
+        for (text, scheme, port) in [
+            ("ftpes://h/x", Scheme::Ftpes, 21),
+            ("FTPS://h/x", Scheme::Ftps, 990),
+            ("ftps://h:21/x", Scheme::Ftps, 21),
+            ("ftps://a:21@h/x", Scheme::Ftps, 990),
+            ("ftps://[2001:db8::21]/x", Scheme::Ftps, 990),
+            ("ftps://[2001:db8::21]:21/x", Scheme::Ftps, 21),
+            ("ftps://h:2121/x", Scheme::Ftps, 2121),
+        ] {
+            let place = place(text);
+            assert_eq!((place.scheme, place.port), (scheme, port), "{text}");
+        }
+        assert_eq!(place("ftps://h:990/x").to_string(), "ftps://h/x");
+        assert_eq!(place("ftps://h:21/x").to_string(), "ftps://h:21/x");
+        assert!(!is_url("ftpx://h/") && !is_url("ftps:/h/") && !is_url("ftps"));
     }
 
     #[test]

@@ -11,12 +11,14 @@ use super::checksum::Method;
 use super::control::Control;
 use super::listing::{self, Entry, Kind};
 use super::name_encoding::{NameEncoding, first_odd_name};
+use super::protection;
 use super::{
     ClientError, ControlConnection, Credentials, Features, Options, Place, SessionExtension,
 };
 use crate::protocol::digest::Algorithm;
 use crate::protocol::path::one_line;
 use crate::protocol::{Reply, time};
+use crate::tls::ClientSessionTls;
 
 /// A session with a server.
 pub struct Session {
@@ -34,6 +36,8 @@ pub struct Session {
     pub(super) name_encoding: NameEncoding,
     /// Where the server listens already for the next data connection.
     pub(super) listening: Option<SocketAddr>,
+    /// TLS, if the session has it: then data connections have it, too.
+    pub(super) tls: Option<ClientSessionTls>,
     /// The login directory.
     home: Option<Vec<u8>>,
 }
@@ -63,11 +67,18 @@ impl Session {
             options.patience,
             options.progress.clone(),
         )?;
-        let greeting = control.last_reply(options.patience)?;
-        control.accepted(greeting)?;
+        let tls = protection::begin(&mut control, place, options, |control| {
+            let greeting = control.last_reply(options.patience)?;
+            control.accepted(greeting).map(drop)
+        })?;
         log_in(&mut control, credentials)?;
         let [features, image] = control.ask_all([("FEAT", b""), ("TYPE", b"I")])?;
         control.accepted(image)?;
+        if tls.is_some() {
+            // RFC 4217 section 9. A server that refuses would move data in clear.
+            control.must("PBSZ", b"0")?;
+            control.must("PROT", b"P")?;
+        }
         let features = Features::read(&features);
         if features.has("UTF8") {
             control.ask("OPTS", b"UTF8 ON")?;
@@ -88,6 +99,7 @@ impl Session {
             plain_listings: false,
             name_encoding: NameEncoding::default(),
             listening: None,
+            tls,
             home: None,
         })
     }
@@ -105,6 +117,7 @@ impl Session {
     /// Sends QUIT; the reply does not matter.
     pub fn quit(mut self) {
         let _ = self.control.ask("QUIT", b"");
+        self.control.end();
     }
 
     /// Has transfers begin at byte `first` (REST).

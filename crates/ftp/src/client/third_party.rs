@@ -14,7 +14,10 @@ use super::place;
 use super::retrieve::shown;
 use super::retry::Pauses;
 use super::session::Original;
-use super::{Checksum, ChecksumPolicy, ClientError, Connection, FileReport, Session, Verification};
+use super::{
+    Checksum, ChecksumPolicy, ClientError, Connection, FileReport, Scheme, Session, TlsPolicy,
+    Verification,
+};
 
 /// Sends the file at one connection's place to the other's.
 ///
@@ -25,6 +28,9 @@ pub fn third_party(
     destination: &mut Connection,
     number: usize,
 ) -> Result<FileReport, ClientError> {
+    for connection in [&*source, destination] {
+        in_clear(connection)?;
+    }
     let from = source.place().path.clone();
     let to = destination.place().path.clone();
     third_party_file(source, destination, &from, &to, number)
@@ -72,6 +78,17 @@ pub fn third_party_file(
         }
         pauses.wait(error, Some(&mut copy.report))?;
     }
+}
+
+/// Between two servers neither would know the other's certificate, and neither resumes a session of the other.
+fn in_clear(connection: &Connection) -> Result<(), ClientError> {
+    let place = connection.place();
+    if place.scheme == Scheme::Ftp && connection.options().tls_policy == TlsPolicy::Off {
+        return Ok(());
+    }
+    Err(ClientError::Usage(format!(
+        "{place}: what goes from server to server cannot be protected by TLS; get and put can do it in two steps"
+    )))
 }
 
 struct Copy {

@@ -100,6 +100,11 @@ pub(crate) enum Command {
         name: String,
         arguments: Vec<u8>,
     },
+    /// The mechanism, in upper case.
+    Auth(String),
+    Pbsz(u32),
+    Prot(u8),
+    Ccc,
     Hash(Vec<u8>),
     /// XCRC, XMD5, XSHA1, XSHA256, XSHA512
     Checksum {
@@ -122,8 +127,8 @@ pub(crate) struct Listing {
 
 /// Verbs of RFC 959, 2228, 7151 and others that are known but not implemented.
 const NOT_SERVED: &[&str] = &[
-    "SMNT", "AUTH", "ADAT", "PROT", "PBSZ", "CCC", "MIC", "CONF", "ENC", "HOST", "LANG", "LPRT",
-    "LPSV", "CLNT", "MFCT", "MFF", "SPSV", "CSID",
+    "SMNT", "ADAT", "MIC", "CONF", "ENC", "HOST", "LANG", "LPRT", "LPSV", "CLNT", "MFCT", "MFF",
+    "SPSV", "CSID",
 ];
 
 impl Command {
@@ -214,6 +219,10 @@ impl Command {
                     arguments: arguments.to_vec(),
                 }
             }
+            "AUTH" => Self::Auth(text("AUTH", argument)?.to_ascii_uppercase()),
+            "PBSZ" => Self::Pbsz(buffer_size(argument)?),
+            "PROT" => Self::Prot(letter("PROT", argument)?),
+            "CCC" => Self::Ccc,
             "HASH" => Self::Hash(path("HASH", argument)?),
             "XCRC" => checksum(Algorithm::Crc32, argument)?,
             "XMD5" => checksum(Algorithm::Md5, argument)?,
@@ -279,6 +288,13 @@ fn number(verb: &str, argument: &[u8]) -> Result<u64, Reply> {
     text(verb, argument)?
         .parse()
         .map_err(|_| wrong(verb, "number of bytes required"))
+}
+
+/// RFC 2228 section 3: a number of 32 bits.
+fn buffer_size(argument: &[u8]) -> Result<u32, Reply> {
+    text("PBSZ", argument)?
+        .parse()
+        .map_err(|_| wrong("PBSZ", "number of bytes required"))
 }
 
 fn letter(verb: &str, argument: &[u8]) -> Result<u8, Reply> {

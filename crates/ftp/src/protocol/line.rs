@@ -73,6 +73,14 @@ impl LineDecoder {
         self.input.extend(bytes);
     }
 
+    /// Whether nothing has been taken that does not belong to a line already given.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.input.is_empty()
+            && self.line.is_empty()
+            && !self.overrun
+            && self.telnet == Telnet::Text
+    }
+
     /// The next line, if it is complete.
     pub(crate) fn next_line(&mut self) -> Option<Line> {
         while let Some(byte) = self.input.pop_front() {

@@ -21,6 +21,9 @@ impl Session {
             .iter()
             .map(|hash| format!("{hash}{}", if *hash == self.state.hash { "*" } else { "" }))
             .collect();
+        if self.offers_tls() {
+            lines.extend(["AUTH TLS", "PBSZ", "PROT"].map(String::from));
+        }
         lines.extend(["EPRT", "EPSV", "MDTM", "MFMT"].map(String::from));
         lines.push(format!("HASH {}", hashes.join(";")));
         lines.push(self.state.selection.feature());
@@ -65,7 +68,7 @@ impl Session {
 
     pub(super) async fn site(&mut self, name: &str, arguments: &[u8]) -> Result<Reply, Reply> {
         match name {
-            "HELP" => Ok(Reply::lines(214, help())),
+            "HELP" => Ok(Reply::lines(214, help(self.offers_tls()))),
             "CHMOD" => self.change_mode(arguments).await,
             _ => Err(Reply::new(
                 504,
@@ -80,6 +83,9 @@ impl Session {
             "Status of the fairwind FTP server".to_owned(),
             format!("Connected to {}", self.control.facts.peer.ip()),
         ];
+        if let Some(protection) = self.protection() {
+            lines.push(protection.into());
+        }
         if let Some(user) = &self.state.user {
             lines.push(format!(
                 "Logged in as {}, in {}",
@@ -102,10 +108,13 @@ impl Session {
 }
 
 /// The commands that are implemented.
-pub(super) fn help() -> Vec<String> {
+pub(super) fn help(tls: bool) -> Vec<String> {
     let verbs: Vec<&str> = VERBS.split_whitespace().collect();
     let mut lines = vec!["Commands:".to_owned()];
     lines.extend(verbs.chunks(12).map(|verbs| verbs.join(" ")));
+    if tls {
+        lines.push("AUTH PBSZ PROT".into());
+    }
     lines.push("SITE CHMOD, SITE HELP".into());
     lines.push("End".into());
     lines

@@ -12,6 +12,7 @@ use tokio::net::TcpSocket;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::config::Config;
+use crate::tls::{Protected, ServerSessionTls};
 
 static TURNED_AWAY: RateLimitedLog = RateLimitedLog::new();
 
@@ -45,6 +46,8 @@ pub(super) struct Channel {
     pub stream: TcpStream,
     /// The listening socket.
     pub listener: Option<Arc<TcpListener>>,
+    /// TLS, once its handshake is over.
+    pub protection: Option<Protected>,
 }
 
 impl Setup {
@@ -64,6 +67,24 @@ impl Setup {
             Some(Self::Active(_) | Self::Failed(_)) | None => std::future::pending().await,
         };
         *setup = Some(next);
+    }
+}
+
+impl Channel {
+    /// The same connection after the handshake that the session asks for.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub(super) async fn protected(self, tls: Option<&ServerSessionTls>) -> io::Result<Self> {
+        let Some(tls) = tls else {
+            return Ok(self);
+        };
+        let (stream, protection) = tls.accept_data(self.stream).await?;
+        Ok(Self {
+            stream,
+            protection: Some(protection),
+            ..self
+        })
     }
 }
 
@@ -103,6 +124,7 @@ impl Listening {
                 return Ok(Channel {
                     stream,
                     listener: Some(Arc::clone(&self.socket)),
+                    protection: None,
                 });
             }
             TURNED_AWAY
@@ -157,5 +179,6 @@ async fn connect(address: SocketAddr, local: IpAddr, plan: &SocketPlan) -> io::R
     Ok(Channel {
         stream,
         listener: None,
+        protection: None,
     })
 }

@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::xferlog::LogOpener;
+use crate::tls::{PemReader, TlsConfig};
 
 /// The server's configuration. [`Config::new`] has the defaults: loopback only, anonymous users may read,
 /// nobody may write.
@@ -46,6 +47,10 @@ pub struct Config {
     pub xferlog: Option<PathBuf>,
     /// How logs are opened.
     pub log_opener: LogOpener,
+    /// TLS; none: everything is in clear.
+    pub tls: Option<TlsConfig>,
+    /// How certificates and keys are read.
+    pub pem_reader: PemReader,
     /// `USER[:GROUP]` whose rights the process takes on before it serves; doing that is left to the
     /// program.
     pub run_as: Option<String>,
@@ -75,6 +80,8 @@ impl Config {
             advice_log: None,
             xferlog: None,
             log_opener: LogOpener::default(),
+            tls: None,
+            pem_reader: PemReader::default(),
             run_as: None,
             sync: SyncPolicy::Never,
             partial_age: Duration::from_secs(7 * 24 * 3_600),
@@ -296,6 +303,8 @@ struct File {
     partial_age_h: Option<NonZeroU32>,
     /// Limits on what clients use: a table.
     limits: Option<Limits>,
+    /// TLS: a table.
+    tls: Option<TlsConfig>,
 }
 
 impl Config {
@@ -340,6 +349,7 @@ impl Config {
             limits.check()?;
             self.limits = limits;
         }
+        self.tls = file.tls.or(self.tls.take());
         Ok(())
     }
 }
@@ -424,12 +434,13 @@ mod tests {
                 "keys of the server" => schema_for!(File),
                 "keys of limits" => schema_for!(Limits),
                 "keys of a user" => schema_for!(UserConfig),
+                "keys of tls" => schema_for!(TlsConfig),
                 _ => return None,
             };
             let schema = serde_json::to_value(schema).expect("a schema is plain JSON");
             Some(keys(&schema, section))
         });
-        assert_eq!(known.len(), 3, "{known:?}");
+        assert_eq!(known.len(), 4, "{known:?}");
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! The server's side of a control connection. TLS, once there is any, will be another kind of stream
-//! here.
+//! The server's side of a control connection, plain or under TLS.
 
 use std::io;
 use std::time::Duration;
@@ -11,10 +10,12 @@ use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::server::TlsStream;
 
 use super::extension::PeerFacts;
 use crate::protocol::Reply;
 use crate::protocol::line::{Line, LineDecoder};
+use crate::tls::ServerSessionTls;
 
 /// Bytes read at once; commands are short.
 const READ: usize = 1 << 10;
@@ -22,10 +23,57 @@ const READ: usize = 1 << 10;
 /// A client that accepts no reply for this time is considered gone.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Time for telling a client that its TLS connection ends.
+const END_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// What lines come from and replies go to.
+#[derive(Debug)]
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+    /// A handshake has failed.
+    Closed,
+}
+
+impl Stream {
+    /// The connection below; none if it is closed.
+    fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Plain(stream) => Some(stream),
+            Self::Tls(stream) => Some(stream.get_ref().0),
+            Self::Closed => None,
+        }
+    }
+
+    /// Reads what has come; 0 at the end. May be cancelled at any time.
+    async fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read(bytes).await,
+            Self::Tls(stream) => match stream.read(bytes).await {
+                // Many clients leave without TLS's closing message. Commands are whole lines: none is lost.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+                read => read,
+            },
+            Self::Closed => Ok(0),
+        }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.write_all(bytes).await,
+            Self::Tls(stream) => {
+                stream.write_all(bytes).await?;
+                stream.flush().await
+            }
+            Self::Closed => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+}
+
 /// Lines in, replies out.
 #[derive(Debug)]
 pub(super) struct Control {
-    stream: TcpStream,
+    stream: Stream,
     decoder: LineDecoder,
     /// The addresses of both hosts.
     pub(super) facts: PeerFacts,
@@ -49,7 +97,7 @@ impl Control {
                 peer: canonical(stream.peer_addr()?),
             },
             decoder: LineDecoder::new(limit),
-            stream,
+            stream: Stream::Plain(stream),
         })
     }
 
@@ -67,20 +115,51 @@ impl Control {
         }
     }
 
+    /// Whether nothing of the client waits here to be read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.decoder.is_empty()
+    }
+
+    /// The handshake of TLS: from now on everything passes through it.
+    ///
+    /// # Errors
+    /// If it fails; then the connection is closed.
+    pub(super) async fn protect(&mut self, tls: &mut ServerSessionTls) -> io::Result<()> {
+        let Stream::Plain(stream) = std::mem::replace(&mut self.stream, Stream::Closed) else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        let stream = tls.accept_control(stream).await?;
+        self.stream = Stream::Tls(Box::new(stream));
+        Ok(())
+    }
+
+    /// Ends the session's stream in order; whether the client learns of it does not matter.
+    pub(super) async fn end(&mut self) {
+        if let Stream::Tls(stream) = &mut self.stream {
+            let _ = timeout(END_TIMEOUT, stream.shutdown()).await;
+        }
+    }
+
     /// Whether the client has closed its side, though lines from it may still wait to be read.
     pub(super) fn is_left(&self) -> bool {
-        let mut fds = [PollFd::new(&self.stream, PollFlags::RDHUP)];
+        let Some(stream) = self.stream.tcp() else {
+            return true;
+        };
+        let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
         poll(&mut fds, Some(&Timespec::default())).is_ok() && !fds[0].revents().is_empty()
     }
 
     /// Sends a reply.
     pub(super) async fn send(&mut self, reply: &Reply) -> io::Result<()> {
-        timeout(REPLY_TIMEOUT, self.stream.write_all(&reply.encode())).await?
+        timeout(REPLY_TIMEOUT, self.stream.write(&reply.encode())).await?
     }
 
     /// The shortest round-trip time to the client: most others include a delayed acknowledgement.
     pub(super) fn shortest_round_trip(&self) -> Duration {
-        let counters = TcpInfo::of(&self.stream).ok();
+        let counters = self
+            .stream
+            .tcp()
+            .and_then(|stream| TcpInfo::of(stream).ok());
         counters
             .and_then(|counters| counters.min_rtt())
             .unwrap_or_default()

@@ -24,7 +24,11 @@ impl Session {
             Command::Noop => Reply::new(200, "OK"),
             Command::Syst => Reply::new(215, "UNIX Type: L8"),
             Command::Feat => self.features(),
-            Command::Help(_) => Reply::lines(214, help()),
+            Command::Help(_) => Reply::lines(214, help(self.offers_tls())),
+            Command::Auth(mechanism) => self.authenticate(&mechanism).await?,
+            Command::Pbsz(_) => self.protection_buffer(),
+            Command::Prot(level) => self.protection_level(level),
+            Command::Ccc => self.clear_command_channel(),
             Command::NotServed(verb) => Reply::new(502, format!("{verb} command not implemented")),
             Command::Rein => {
                 self.reset();

@@ -18,6 +18,9 @@ impl Session {
         if self.state.user.is_some() {
             return Reply::new(503, "Already logged in; use REIN to start over");
         }
+        if self.lacks_protection() {
+            return Reply::new(530, "TLS is required: begin with AUTH TLS");
+        }
         let text = if self.shared.users.is_anonymous_login(&name) {
             "Anonymous login ok, send your e-mail address as password"
         } else {

@@ -23,6 +23,7 @@ mod partial;
 mod passwords;
 mod pattern;
 mod ports;
+mod protection;
 mod reserve;
 mod session;
 mod transfer;
@@ -45,6 +46,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 
+pub use crate::tls::{ClientCertificates, PemReader, TlsConfig};
 pub use config::{Config, Limits, SyncPolicy, UserConfig};
 pub use extension::{Extension, PeerFacts, SessionExtension};
 pub use fairwind_origin::Origin;
@@ -57,6 +59,7 @@ use extension::Select;
 use guesses::Guesses;
 use passwords::Checks;
 use ports::Ports;
+use protection::Arrival;
 use reserve::Reserve;
 use session::Session;
 use uploads::Uploads;
@@ -65,6 +68,7 @@ use work::is_out_of_descriptors;
 use xferlog::Xferlog;
 
 use crate::protocol::Reply;
+use crate::tls::ServerTls;
 
 /// What sessions share that began under the same configuration.
 pub(crate) struct Shared {
@@ -72,6 +76,7 @@ pub(crate) struct Shared {
     users: Users,
     extensions: Vec<Arc<dyn Extension>>,
     xferlog: Option<Xferlog>,
+    tls: Option<ServerTls>,
     ledger: Arc<Ledger>,
 }
 
@@ -127,6 +132,10 @@ impl Reload {
             let (stays, new) = (old.config.listen, config.listen);
             tracing::warn!("listen stays {stays}; {new} takes effect after a restart");
         }
+        let tls_listen = |config: &Config| config.tls.as_ref().and_then(|tls| tls.listen);
+        if tls_listen(&config) != tls_listen(&old.config) {
+            tracing::warn!("listen of tls stays as it was until a restart");
+        }
         let config = Config {
             listen: old.config.listen,
             ..config
@@ -155,8 +164,11 @@ impl Shared {
         let xferlog = config.xferlog.clone();
         let xferlog = xferlog.map(|path| Xferlog::open(path, opener.clone()));
         let users = before.filter(|before| before.config.root == config.root);
+        let tls = config.tls.as_ref();
+        let tls = tls.map(|tls| ServerTls::load(tls, &config.pem_reader));
         Ok(Self {
             extensions,
+            tls: tls.transpose()?,
             users: Users::open(&config, users.map(|before| &before.users))?,
             xferlog: xferlog.transpose()?,
             ledger: Arc::clone(ledger),
@@ -168,6 +180,8 @@ impl Shared {
 /// A server that is bound but does not run yet.
 pub struct Server {
     listener: TcpListener,
+    /// That of implicit TLS.
+    tls_listener: Option<TcpListener>,
     reload: Reload,
 }
 
@@ -189,11 +203,15 @@ impl Server {
     ) -> io::Result<Self> {
         let extensions = select(&config)?;
         let shared = Shared::open(config, extensions, &Arc::default(), None)?;
-        let address = shared.config.listen;
-        let listener = listen(address)
-            .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
+        let open = |address: SocketAddr| {
+            listen(address)
+                .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))
+        };
+        let listener = open(shared.config.listen)?;
+        let tls_listen = shared.config.tls.as_ref().and_then(|tls| tls.listen);
         Ok(Self {
             listener,
+            tls_listener: tls_listen.map(open).transpose()?,
             reload: Reload {
                 current: Arc::new(RwLock::new(Arc::new(shared))),
                 select: Arc::new(select),
@@ -212,6 +230,15 @@ impl Server {
     /// If the socket's address cannot be read.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+
+    /// The address of implicit TLS, if there is one.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn tls_address(&self) -> io::Result<Option<SocketAddr>> {
+        let listener = self.tls_listener.as_ref();
+        listener.map(TcpListener::local_addr).transpose()
     }
 
     /// Serves until asked to stop. From the start of this call the process keeps little of the memory
@@ -238,12 +265,15 @@ impl Server {
 
     async fn accept(self, mut stop: watch::Receiver<bool>) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
+        let tls_listener = self.tls_listener.map(tokio::net::TcpListener::from_std);
+        let tls_listener = tls_listener.transpose()?;
         let mut reserve = Reserve::take();
         // Nothing is sent: it closes when the last session has ended.
         let (session, mut sessions) = mpsc::channel::<()>(1);
         loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
+            let (accepted, arrival) = tokio::select! {
+                accepted = listener.accept() => (accepted, Arrival::Plain),
+                accepted = accept_from(tls_listener.as_ref()) => (accepted, Arrival::Implicit),
                 _ = stop.wait_for(|stop| *stop) => break,
             };
             match accepted {
@@ -251,13 +281,17 @@ impl Server {
                     reserve.refill();
                     let (shared, stop) = (self.reload.current(), stop.clone());
                     let (peer, session) = (peer.ip().to_canonical(), session.clone());
-                    tokio::spawn(serve(stream, peer, shared, stop, session));
+                    tokio::spawn(serve(stream, peer, shared, stop, session, arrival));
                 }
                 Err(error) if is_out_of_descriptors(&error) => {
                     ACCEPT.warn(|| {
                         format!("no descriptor is free for another client: {error}; see ulimit -n")
                     });
-                    if !reserve.turn_away(&listener).await {
+                    let from = match arrival {
+                        Arrival::Implicit => tls_listener.as_ref().unwrap_or(&listener),
+                        Arrival::Plain => &listener,
+                    };
+                    if !reserve.turn_away(from).await {
                         tokio::time::sleep(ACCEPT_ERROR_PAUSE).await;
                     }
                 }
@@ -268,7 +302,7 @@ impl Server {
                 }
             }
         }
-        drop((listener, session));
+        drop((listener, tls_listener, session));
         let shared = self.reload.current();
         let ended = async {
             let _ = sessions.recv().await;
@@ -279,6 +313,16 @@ impl Server {
         // Sessions that have not ended by then end with the runtime.
         let _ = tokio::time::timeout(STOP_TIMEOUT, ended).await;
         Ok(())
+    }
+}
+
+/// The next client of a listener that may not be there.
+async fn accept_from(
+    listener: Option<&tokio::net::TcpListener>,
+) -> io::Result<(TcpStream, SocketAddr)> {
+    match listener {
+        Some(listener) => listener.accept().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -302,6 +346,7 @@ async fn serve(
     shared: Arc<Shared>,
     stop: watch::Receiver<bool>,
     session: mpsc::Sender<()>,
+    arrival: Arrival,
 ) {
     let limits = &shared.config.limits;
     let mut control = match Control::new(stream, limits.line, limits.silence(None)) {
@@ -316,12 +361,15 @@ async fn serve(
     let Some(_place) = shared.ledger.sessions.take(Origin::from(peer), own, all) else {
         drop(session);
         CROWD.warn(|| format!("{peer}: too many sessions"));
-        let _ = control
-            .send(&Reply::new(421, "Too many sessions; try again later"))
-            .await;
+        // Under TLS a reply would cost a handshake.
+        if arrival == Arrival::Plain {
+            let _ = control
+                .send(&Reply::new(421, "Too many sessions; try again later"))
+                .await;
+        }
         return;
     };
-    if let Err(error) = Session::new(shared, control, stop).run().await {
+    if let Err(error) = Session::new(shared, control, stop, arrival).run().await {
         tracing::debug!("{peer}: control connection: {error}");
     }
 }

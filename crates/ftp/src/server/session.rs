@@ -17,12 +17,14 @@ use super::control::Control;
 use super::extension::SessionExtension;
 use super::files::Root;
 use super::listing::Selection;
+use super::protection::Arrival;
 use super::users::User;
 use super::work::file_failure;
 use crate::protocol::command::{ByteRange, Representation};
 use crate::protocol::digest::Algorithm;
 use crate::protocol::line::Line;
 use crate::protocol::{Command, Reply, VirtualPath};
+use crate::tls::ServerSessionTls;
 
 /// Commands that a client may send ahead while a transfer runs.
 const AHEAD: usize = 64;
@@ -40,10 +42,13 @@ pub(super) struct Session {
     pub(super) stop: watch::Receiver<bool>,
     pub(super) extensions: Vec<Box<dyn SessionExtension>>,
     /// Lines that came while a transfer ran.
-    waiting: VecDeque<Line>,
+    pub(super) waiting: VecDeque<Line>,
     pub(super) over: bool,
     pub(super) failures: u32,
     pub(super) state: State,
+    /// TLS of this session, once its control connection is protected.
+    pub(super) tls: Option<ServerSessionTls>,
+    pub(super) arrival: Arrival,
 }
 
 /// What commands have set, and REIN forgets.
@@ -62,12 +67,18 @@ pub(super) struct State {
     pub(super) extended_only: bool,
     pub(super) selection: Selection,
     pub(super) hash: Algorithm,
+    /// PBSZ has been sent.
+    pub(super) is_buffer_size_told: bool,
+    /// PROT P: data connections are protected.
+    pub(super) is_private: bool,
 }
 
 /// Why a command has no positive reply.
 pub(super) enum Failure {
     /// It is refused with this reply.
     Refused(Reply),
+    /// It has been answered already.
+    Answered,
     /// The control connection has failed.
     Lost(io::Error),
 }
@@ -105,7 +116,12 @@ pub(super) enum Interruption {
 }
 
 impl Session {
-    pub(super) fn new(shared: Arc<Shared>, control: Control, stop: watch::Receiver<bool>) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        control: Control,
+        stop: watch::Receiver<bool>,
+        arrival: Arrival,
+    ) -> Self {
         let facts = control.facts;
         Self {
             extensions: shared
@@ -120,12 +136,17 @@ impl Session {
             over: false,
             failures: 0,
             state: State::default(),
+            tls: None,
+            arrival,
         }
     }
 
     /// REIN: resets everything but the connection.
     pub(super) fn reset(&mut self) {
-        self.state = State::default();
+        self.state = State {
+            is_private: self.arrival == Arrival::Implicit,
+            ..State::default()
+        };
         for extension in &mut self.extensions {
             extension.reset();
         }
@@ -136,6 +157,10 @@ impl Session {
     /// # Errors
     /// If the control connection fails.
     pub(super) async fn run(mut self) -> io::Result<()> {
+        if self.arrival == Arrival::Implicit {
+            self.protect().await?;
+            self.state.is_private = true;
+        }
         self.control
             .send(&Reply::new(220, "fairwind FTP server ready"))
             .await?;
@@ -149,7 +174,10 @@ impl Session {
             let line = match self.next_line(deadline).await? {
                 Next::Line(line) => line,
                 Next::Closed => break,
-                Next::Dismissed(why) => return self.control.send(&Reply::new(421, why)).await,
+                Next::Dismissed(why) => {
+                    self.control.send(&Reply::new(421, why)).await?;
+                    break;
+                }
             };
             let answer = match parse(&line) {
                 Ok(command) => Box::pin(self.dispatch(command)).await,
@@ -157,9 +185,11 @@ impl Session {
             };
             match answer {
                 Ok(reply) | Err(Failure::Refused(reply)) => self.control.send(&reply).await?,
+                Err(Failure::Answered) => {}
                 Err(Failure::Lost(error)) => return Err(error),
             }
         }
+        self.control.end().await;
         Ok(())
     }
 

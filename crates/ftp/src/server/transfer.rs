@@ -224,6 +224,12 @@ impl Session {
 
     /// The data connection agreed on, or the reply if there is none.
     fn take_setup(&mut self) -> Result<Setup, Reply> {
+        if self.data_lacks_protection() {
+            return Err(Reply::new(
+                521,
+                "Data connections must be protected: PROT P first",
+            ));
+        }
         match self.state.setup.take() {
             None => Err(Reply::new(425, "Use PORT or PASV first")),
             Some(Setup::Failed(error)) => Err(not_opened(&error)),
@@ -282,14 +288,13 @@ impl Session {
             Setup::Passive(_) | Setup::Open(..) | Setup::Failed(_) => SocketPlan::default(),
         };
         let (shared, wanted) = (Arc::clone(&self.shared), Arc::clone(meter));
+        let tls = self.data_tls().cloned();
         let opening = async move {
-            let opening = channel::open(
-                setup,
-                &shared.config,
-                facts.local.ip(),
-                facts.peer.ip(),
-                plan,
-            );
+            let opening = async {
+                let (config, local, client) = (&shared.config, facts.local.ip(), facts.peer.ip());
+                let channel = channel::open(setup, config, local, client, plan).await?;
+                channel.protected(tls.as_ref()).await
+            };
             tokio::select! {
                 biased;
                 channel = opening => channel,
@@ -306,6 +311,7 @@ impl Session {
         channel: Channel,
         meter: &Arc<Meter>,
     ) -> io::Result<(Outcome, Interruption)> {
+        let protector = channel.protection.as_ref().and(self.protector());
         let (stream, limits) = (channel.stream, &self.shared.config.limits);
         let silence = limits.silence(Some(work.direction()));
         let ends = limit_silence(SockRef::from(&stream), silence)
@@ -324,6 +330,7 @@ impl Session {
             peer,
             listener: channel.listener,
             total: work.total(),
+            protector,
         };
         let mut watchers = Watchers::default();
         if work.is_file() {
@@ -335,8 +342,10 @@ impl Session {
         let stream = Arc::new(stream);
         meter.ends_waits_on(&stream, work.direction());
         let (seen, bounds) = (Arc::clone(meter), self.shared.config.limits.transfer());
-        let running =
-            tokio::task::spawn_blocking(move || work.run(&stream, &seen, &mut watchers, bounds));
+        let protection = channel.protection;
+        let running = tokio::task::spawn_blocking(move || {
+            work.run(&stream, protection, &seen, &mut watchers, bounds)
+        });
         let (outcome, interruption) = self
             .run_interruptible(running, meter, AfterQuit::GoesOn)
             .await?;

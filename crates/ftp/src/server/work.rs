@@ -16,6 +16,7 @@ use super::upload::Upload;
 use crate::protocol::Reply;
 use crate::protocol::ascii::{FromNetwork, ToNetwork};
 use crate::protocol::command::Representation;
+use crate::tls::{Protected, is_refusal};
 
 /// The work of a data connection.
 #[derive(Debug)]
@@ -104,12 +105,13 @@ impl Work {
     pub(super) fn run(
         self,
         stream: &TcpStream,
+        mut protection: Option<Protected>,
         meter: &Meter,
         watcher: &mut dyn TransferWatcher,
         bounds: Bounds,
     ) -> Outcome {
         let mover = match Mover::new(stream, meter, watcher, bounds) {
-            Ok(mover) => mover,
+            Ok(mover) => mover.protected_by(protection.as_mut().map(|protection| protection as _)),
             Err(error) => return self.ends_with(error),
         };
         match self {
@@ -231,6 +233,9 @@ pub(super) fn failure(error: &TransferError) -> Reply {
 /// The reply if there is no data connection.
 pub(super) fn not_opened(error: &io::Error) -> Reply {
     let why = words(error);
+    if is_refusal(error) {
+        return Reply::new(522, format!("TLS on the data connection failed: {why}"));
+    }
     Reply::new(425, format!("Can't open data connection: {why}"))
 }
 

@@ -14,7 +14,7 @@ use super::{connection, get, names, options, place, put};
 use crate::common::{Process, free_address, noise};
 
 /// vsftpd for anonymous users with full rights below `pub`.
-pub(super) struct Vsftpd {
+pub(crate) struct Vsftpd {
     pub process: Process,
     pub directory: tempfile::TempDir,
     _configuration: tempfile::NamedTempFile,
@@ -22,6 +22,11 @@ pub(super) struct Vsftpd {
 
 impl Vsftpd {
     pub(super) fn start() -> Option<Self> {
+        Self::start_with("")
+    }
+
+    /// With more lines in its configuration.
+    pub(crate) fn start_with(more: &str) -> Option<Self> {
         let program = or_skip(install_root("vsftpd"))?.join("usr/sbin/vsftpd");
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("pub")).unwrap();
@@ -33,7 +38,7 @@ impl Vsftpd {
              anon_root={}\nanon_upload_enable=YES\nanon_mkdir_write_enable=YES\n\
              anon_other_write_enable=YES\nanon_umask=022\nanon_world_readable_only=NO\n\
              port_promiscuous=YES\npasv_promiscuous=YES\nconnect_from_port_20=NO\n\
-             secure_chroot_dir={}\nseccomp_sandbox=NO\nallow_writeable_chroot=YES\n",
+             secure_chroot_dir={}\nseccomp_sandbox=NO\nallow_writeable_chroot=YES\n{more}",
             address.port(),
             directory.path().display(),
             directory.path().join("pub").display(),

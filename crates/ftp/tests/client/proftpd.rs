@@ -14,7 +14,7 @@ use crate::common::{Process, free_address, noise};
 /// alice's password `secret` as a crypt(5) hash.
 const SECRET: &str = "$6$fairwind$J.Cu/z00AXnowPS2V6vRr6WvX/KBIR40YYFsny4LLsAyEpoPG3/RLOv8q/LmHmG5HIYlDsT0jygFOLOwaySmj1";
 
-pub(super) struct Proftpd {
+pub(crate) struct Proftpd {
     pub process: Process,
     pub there: PathBuf,
     _directory: tempfile::TempDir,
@@ -23,6 +23,12 @@ pub(super) struct Proftpd {
 impl Proftpd {
     pub(super) fn start() -> Option<Self> {
         let room = or_skip(install_root("proftpd"))?;
+        Self::start_with(&proftpd_modules(&room, &["mod_digest"]))
+    }
+
+    /// With these lines in its configuration, those that load modules among them.
+    pub(crate) fn start_with(lines: &str) -> Option<Self> {
+        let room = or_skip(install_root("proftpd"))?;
         let directory = tempfile::tempdir().unwrap();
         let there = directory.path().join("there");
         fs::create_dir(&there).unwrap();
@@ -30,7 +36,7 @@ impl Proftpd {
         let mut command = Command::new(room.join("usr/sbin/proftpd"));
         command
             .args(["--nodaemon", "--quiet", "--config"])
-            .arg(configured(directory.path(), &room, address.port()));
+            .arg(configured(directory.path(), lines, address.port()));
         Some(Self {
             process: Process::at(address, &mut command),
             there,
@@ -40,13 +46,12 @@ impl Proftpd {
 }
 
 /// The configuration file: only alice may log in, with the uid and gid of the user who runs the tests.
-fn configured(directory: &Path, room: &Path, port: u16) -> PathBuf {
+fn configured(directory: &Path, lines: &str, port: u16) -> PathBuf {
     // SAFETY: these calls have no arguments and cannot fail.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     // Not started by root, it stays who it is only if it is told so.
     let (name, of_group) = (own("-un"), own("-gn"));
     let here = directory.display();
-    let modules = proftpd_modules(room, &["mod_digest"]);
     let (users, file) = (directory.join("users"), directory.join("proftpd.conf"));
     fs::write(
         &users,
@@ -58,7 +63,7 @@ fn configured(directory: &Path, room: &Path, port: u16) -> PathBuf {
     let text = format!(
         "ServerType standalone\nUser {name}\nGroup {of_group}\n\
          DefaultAddress 127.0.0.1\nSocketBindTight on\nPort {port}\nUseIPv6 off\n\
-         {modules}ControlsEngine off\n<IfModule mod_delay.c>\nDelayEngine off\n</IfModule>\nUseReverseDNS off\n\
+         {lines}ControlsEngine off\n<IfModule mod_delay.c>\nDelayEngine off\n</IfModule>\nUseReverseDNS off\n\
          AuthOrder mod_auth_file.c\nAuthPAM off\nAuthUserFile {here}/users\nRootLogin on\nUseFtpUsers off\n\
          RequireValidShell off\nAllowOverwrite on\nAllowStoreRestart on\nAllowForeignAddress on\n\
          WtmpLog off\nUseLastlog off\nTransferLog none\nSystemLog none\nPidFile {here}/pid\n\

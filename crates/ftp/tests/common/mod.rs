@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use fairwind_ftp::assembly::bind_server;
 use fairwind_ftp::protocol::host_port::{parse_epsv_reply, parse_passive_reply};
 use fairwind_ftp::protocol::reply::{Reply, ReplyReader};
-use fairwind_ftp::server::{Config, Stop, UserConfig, hash_password};
+use fairwind_ftp::server::{Config, Reload, Stop, UserConfig, hash_password};
 use socket2::{Domain, Socket, Type};
 
 /// Longer than anything in these tests takes.
@@ -43,6 +43,9 @@ pub(crate) fn config(dir: &Path) -> Config {
 /// A server in a thread, stopped when dropped.
 pub(crate) struct Running {
     pub address: SocketAddr,
+    /// That of implicit TLS, if it was configured.
+    pub tls_address: Option<SocketAddr>,
+    pub reload: Reload,
     pub dir: tempfile::TempDir,
     stop: Stop,
     thread: Option<JoinHandle<()>>,
@@ -59,10 +62,13 @@ impl Running {
         change(&mut config);
         let server = bind_server(config).unwrap();
         let (address, stop) = (server.address().unwrap(), Stop::default());
+        let (tls_address, reload) = (server.tls_address().unwrap(), server.reload());
         let asked = stop.clone();
         let thread = std::thread::spawn(move || server.run(&asked).unwrap());
         Self {
             address,
+            tls_address,
+            reload,
             dir,
             stop,
             thread: Some(thread),

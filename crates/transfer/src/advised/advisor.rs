@@ -183,6 +183,7 @@ mod tests {
             peer: stream.peer_addr().unwrap(),
             listener: None,
             total: None,
+            protector: None,
         });
         follower.started(stream.as_fd(), None);
         thread::sleep(RETRY_INTERVAL / 2);

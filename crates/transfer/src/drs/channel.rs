@@ -3,7 +3,7 @@
 //! The host that opened the data connection also opens this one, to the same address and port, and
 //! identifies itself with `DRS <token>`. The host that listened accepts it if it comes from the data
 //! connection's peer and presents the token. From then on both send nothing but
-//! [`Sbuf`](super::message::Sbuf).
+//! [`Sbuf`](super::message::Sbuf). Beside a protected data connection this one is protected, too.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::message::{LINE_LIMIT, Line, Lines, trimmed};
 use super::rate::Rate;
 use super::token::Token;
-use crate::{RateLimitedLog, SocketPlan, Transfer};
+use crate::{Protection, Protector, RateLimitedLog, SocketPlan, Transfer};
 
 static TURNED_AWAY: RateLimitedLog = RateLimitedLog::new();
 
@@ -32,6 +32,13 @@ const PEER_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Unsent bytes from which on nothing more is read: the peer does not read what it is sent.
 const BACKLOG: usize = 64 << 10;
+
+/// Bytes read at once.
+const READ: usize = 4_096;
+
+/// Most further reads of what a protection has taken from the socket already: messages are short, and so are the
+/// records in which they come.
+const RECORDS: usize = 64;
 
 /// Malformed lines after which the peer is considered to speak another protocol.
 const FAULTS: u32 = 32;
@@ -113,6 +120,7 @@ fn wait(
 #[derive(Debug)]
 pub(super) struct Channel {
     stream: TcpStream,
+    protection: Option<Box<dyn Protection>>,
     lines: Lines,
     /// Lines that arrived with the greeting.
     early: Vec<Line>,
@@ -134,16 +142,17 @@ impl Channel {
     ) -> Result<Self, ChannelError> {
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         match transfer.listener.take() {
-            Some(listener) => accept(&listener, transfer.peer, token, wake, deadline),
+            Some(listener) => accept(&listener, transfer, token, wake, deadline),
             None => connect(transfer, data, token, wake, deadline),
         }
     }
 
-    fn new(stream: TcpStream) -> io::Result<Self> {
+    fn new(stream: TcpStream, protector: Option<&Protector>) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         Ok(Self {
             stream,
+            protection: protector.map(Protector::protect).transpose()?,
             lines: Lines::default(),
             early: Vec::new(),
             outgoing: Vec::new(),
@@ -172,7 +181,9 @@ impl Channel {
             PollFlags::IN,
             self.outgoing.len() < BACKLOG && pause.is_none(),
         );
-        flags.set(PollFlags::OUT, !self.outgoing.is_empty());
+        let sending = self.protection.as_ref();
+        let sending = sending.is_some_and(|protection| protection.is_sending());
+        flags.set(PollFlags::OUT, sending || !self.outgoing.is_empty());
         let deadline = pause.map_or(deadline, |pause| deadline.min(now + pause));
         // A peer that is not read from is not polled either: a hangup would be reported at once, again
         // and again.
@@ -187,16 +198,33 @@ impl Channel {
     }
 
     fn read(&mut self) -> Result<Vec<Line>, ChannelError> {
-        let mut bytes = [0; 4_096];
-        match self.stream.read(&mut bytes) {
-            Ok(0) => Err(ChannelError::Closed),
-            Ok(count) => {
-                let lines = self.lines.take(&bytes[..count]);
-                self.rate.count(lines.len(), Instant::now());
-                Ok(lines)
-            }
-            Err(error) if is_later(&error) => Ok(Vec::new()),
-            Err(error) => Err(error.into()),
+        let mut bytes = [0; READ];
+        let mut lines = match self.receive(&mut bytes) {
+            Ok(0) => return Err(ChannelError::Closed),
+            Ok(count) => self.lines.take(&bytes[..count]),
+            Err(error) if is_later(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        };
+        // What its protection keeps back would not wake a wait on the socket.
+        let mut more = if self.protection.is_some() {
+            RECORDS
+        } else {
+            0
+        };
+        while more > 0
+            && let Ok(count @ 1..) = self.receive(&mut bytes)
+        {
+            lines.extend(self.lines.take(&bytes[..count]));
+            more -= 1;
+        }
+        self.rate.count(lines.len(), Instant::now());
+        Ok(lines)
+    }
+
+    fn receive(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match &mut self.protection {
+            Some(protection) => protection.read(&self.stream, bytes),
+            None => self.stream.read(bytes),
         }
     }
 
@@ -215,8 +243,18 @@ impl Channel {
     }
 
     fn flush(&mut self) -> Result<(), ChannelError> {
+        if let Some(protection) = &mut self.protection {
+            match protection.flush(&self.stream) {
+                Err(error) if !is_later(&error) => return Err(error.into()),
+                _ => {}
+            }
+        }
         while !self.outgoing.is_empty() {
-            match self.stream.write(&self.outgoing) {
+            let sent = match &mut self.protection {
+                Some(protection) => protection.write(&self.stream, &self.outgoing),
+                None => self.stream.write(&self.outgoing),
+            };
+            match sent {
                 Ok(count) => drop(self.outgoing.drain(..count)),
                 Err(error) if is_later(&error) => return Ok(()),
                 Err(error) => return Err(error.into()),
@@ -272,7 +310,7 @@ fn connect(
     if Instant::now() >= deadline {
         return Err(ChannelError::Late);
     }
-    let mut channel = Channel::new(socket.into())?;
+    let mut channel = Channel::new(socket.into(), transfer.protector.as_ref())?;
     channel.send(format!("DRS {token}\r\n").as_bytes())?;
     Ok(channel)
 }
@@ -288,11 +326,12 @@ fn has_moved(data: BorrowedFd<'_>) -> bool {
 /// Accepts connections until one presents the token.
 fn accept(
     listener: &TcpListener,
-    peer: SocketAddr,
+    transfer: &Transfer,
     token: Token,
     wake: &Wake,
     deadline: Instant,
 ) -> Result<Channel, ChannelError> {
+    let peer = transfer.peer;
     let mut waiting: Vec<Channel> = Vec::new();
     loop {
         if Instant::now() >= deadline {
@@ -308,7 +347,9 @@ fn accept(
         wait(wake, &sources, deadline)?;
         if waiting.len() < MAX_UNIDENTIFIED {
             match listener.accept() {
-                Ok((stream, from)) if same_host(from, peer) => waiting.push(Channel::new(stream)?),
+                Ok((stream, from)) if same_host(from, peer) => {
+                    waiting.push(Channel::new(stream, transfer.protector.as_ref())?);
+                }
                 Ok((_, from)) => TURNED_AWAY.warn(|| format!("right-sizing: {from} turned away")),
                 Err(error) if is_later(&error) => {}
                 Err(error) => return Err(error.into()),

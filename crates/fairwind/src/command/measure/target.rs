@@ -5,7 +5,7 @@ use std::process;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairwind_ftp::client::{Options, Place, Progress, Session, is_url, join};
+use fairwind_ftp::client::{Options, Place, Progress, Scheme, Session, is_url, join};
 use jiff::Timestamp;
 
 use super::sender::{self, Limits, Measurement};
@@ -34,7 +34,13 @@ impl Target {
     /// `HOST[:PORT]`, `discard://HOST[:PORT]` or `ftp://USER@HOST[:PORT]/DIRECTORY`.
     pub(super) fn parse(text: &str) -> Result<Target, Failure> {
         if is_url(text) {
-            return Ok(Target::Ftp(text.parse()?));
+            let place: Place = text.parse()?;
+            if place.scheme != Scheme::Ftp {
+                return Err(Failure::input(format!(
+                    "{place}: a measurement is of TCP, without TLS: ftp://"
+                )));
+            }
+            return Ok(Target::Ftp(place));
         }
         let (scheme, rest) = match text.split_once("://") {
             Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),

@@ -1,12 +1,15 @@
-//! The files that the server reopens while it runs: its configuration and its logs.
+//! The files that the server reopens while it runs: its configuration, its logs, its certificates and keys.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fairwind_ftp::server::{Config, LogOpener};
+use fairwind_ftp::server::{Config, LogOpener, PemReader};
 
 use super::keeper::{Keeper, Use};
+
+/// Most bytes of certificates that are read: all authorities of the world have fewer.
+const LONGEST_PEM: u64 = 8 << 20;
 
 /// Opens them with the rights of the start, which the server itself has given up.
 #[derive(Debug, Clone)]
@@ -30,6 +33,10 @@ impl Files {
             files.push((log.clone(), Use::Append));
         }
         files.extend(configuration.clone().map(|file| (file, Use::Read)));
+        for pem in pems(config) {
+            *pem = std::path::absolute(&*pem)?;
+            files.push((pem.clone(), Use::Read));
+        }
         let keeper = if files.is_empty() {
             None
         } else {
@@ -43,7 +50,8 @@ impl Files {
         Ok(kept)
     }
 
-    /// Lets the logs of another configuration be opened like those of the first; only the same files can be.
+    /// Lets the logs and certificates of another configuration be opened like those of the first; only the same
+    /// files can be.
     ///
     /// # Errors
     /// Fails if there is no working directory.
@@ -51,7 +59,17 @@ impl Files {
         for log in logs(config) {
             *log = std::path::absolute(&*log)?;
         }
+        for pem in pems(config) {
+            *pem = std::path::absolute(&*pem)?;
+        }
         if let Some(keeper) = &self.keeper {
+            let reads = Arc::clone(keeper);
+            config.pem_reader = PemReader::by(move |path| {
+                let mut text = Vec::new();
+                let file = reads.open(path, Use::Read)?;
+                file.take(LONGEST_PEM).read_to_end(&mut text)?;
+                Ok(text)
+            });
             let keeper = Arc::clone(keeper);
             config.log_opener = LogOpener::by(move |path| keeper.open(path, Use::Append));
         }
@@ -70,6 +88,13 @@ impl Files {
         keeper.open(path, Use::Read)?.read_to_string(&mut text)?;
         Ok(text)
     }
+}
+
+fn pems(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
+    config.tls.iter_mut().flat_map(|tls| {
+        let own = [&mut tls.certificate, &mut tls.key];
+        own.into_iter().chain(&mut tls.client_ca)
+    })
 }
 
 fn logs(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {

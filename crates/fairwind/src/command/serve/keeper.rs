@@ -91,7 +91,7 @@ impl Keeper {
 fn serve(files: &[(PathBuf, Use)], line: &UnixStream) -> io::Result<()> {
     // Signals that end the server must not end this process, which is needed until the server has ended.
     SigSet::all().thread_block()?;
-    let paths: Vec<_> = files.iter().map(reach).collect();
+    let paths: Vec<_> = files.iter().flat_map(reach).collect();
     let confinement = Confinement::prepare(&paths).map_err(io::Error::other)?;
     keep(CapabilitySet::DAC_OVERRIDE)?;
     confinement.enter().map_err(io::Error::other)?;
@@ -115,13 +115,21 @@ fn serve(files: &[(PathBuf, Use)], line: &UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Files are replaced and rotated, so access is to their directories.
-fn reach((path, purpose): &(PathBuf, Use)) -> (PathBuf, Reach) {
+/// Files are replaced and rotated, so access is to their directories; also to that of the file to which a link
+/// leads, as programs that renew certificates arrange them.
+fn reach((path, purpose): &(PathBuf, Use)) -> Vec<(PathBuf, Reach)> {
     let reach = match purpose {
         Use::Read => Reach::ReadFiles,
         Use::Append => Reach::Append,
     };
-    (path.parent().unwrap_or(path).to_owned(), reach)
+    let linked = path.canonicalize().ok();
+    let directory = |path: &Path| path.parent().unwrap_or(path).to_owned();
+    let mut directories = vec![directory(path)];
+    directories.extend(linked.map(|path| directory(&path)));
+    directories
+        .into_iter()
+        .map(|directory| (directory, reach))
+        .collect()
 }
 
 fn send(line: &UnixStream, byte: u8, file: Option<&File>) -> io::Result<()> {

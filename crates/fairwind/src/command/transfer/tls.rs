@@ -1,0 +1,64 @@
+//! Options of `get`, `put` and `ls` for TLS.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use fairwind_ftp::client::{Options, TlsPolicy};
+use fairwind_ftp::tls::{ClientTls, Fingerprint, TlsSettings};
+
+use crate::words::{Word, one_of};
+
+/// Whether TLS is used, and whom it trusts.
+#[derive(Args)]
+pub(crate) struct Tls {
+    /// Whether `ftp://` means TLS; `ftps://` and `ftpes://` always do
+    #[arg(long, value_name = "WHEN", value_parser = one_of(POLICIES), default_value = "off")]
+    tls: TlsPolicy,
+    /// Authorities (PEM) that the server's certificate may be from [default: the system's]
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// The server's certificate is the one with this SHA-256, whoever has signed it
+    #[arg(long, value_name = "DIGEST", conflicts_with_all = ["tls_ca", "tls_insecure"])]
+    tls_fingerprint: Option<Fingerprint>,
+    /// Do not check the server's certificate
+    #[arg(long, conflicts_with = "tls_ca")]
+    tls_insecure: bool,
+    /// Certificate (PEM) to show to the server; needs --tls-key
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// Private key of --tls-certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+}
+
+const POLICIES: &[Word<TlsPolicy>] = &[
+    ("off", "No TLS", TlsPolicy::Off),
+    (
+        "offered",
+        "TLS if the server offers it, which whoever is between can prevent",
+        TlsPolicy::Offered,
+    ),
+    (
+        "required",
+        "TLS; a server that offers none is a failure",
+        TlsPolicy::Required,
+    ),
+];
+
+impl Tls {
+    /// Sets the options that follow from these.
+    pub(super) fn apply(&self, options: Options) -> Options {
+        let settings = TlsSettings {
+            ca: self.tls_ca.clone(),
+            fingerprint: self.tls_fingerprint,
+            insecure: self.tls_insecure,
+            certificate: self.tls_certificate.clone().zip(self.tls_key.clone()),
+        };
+        Options {
+            tls_policy: self.tls,
+            tls: Arc::new(ClientTls::new(settings)),
+            ..options
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! TLS 1.2 and 1.3 (RFC 5246, RFC 8446) under FTP, as RFC 4217 has it: which side has which part on a data connection
+//! does not depend on who opened it. Neither version is ever renegotiated: the library does not know how.
+
+mod client;
+mod pem;
+mod server;
+mod stream;
+
+pub use client::{ClientTls, Fingerprint, TlsSettings};
+pub(crate) use client::{SessionTls as ClientSessionTls, wrong_certificate};
+pub use pem::PemReader;
+pub use server::{ClientCertificates, TlsConfig};
+pub(crate) use server::{NotAsAgreed, ServerTls, SessionTls as ServerSessionTls};
+pub(crate) use stream::Protected;
+
+use std::io;
+
+/// The control connection's name in ALPN (RFC 7301, registered by IANA).
+const ALPN_CONTROL: &[u8] = b"ftp";
+/// That of data connections.
+const ALPN_DATA: &[u8] = b"ftp-data";
+
+/// Whether the peer broke the rules of TLS, or offers what this side does not take: trying again has the same end.
+pub(crate) fn is_refusal(error: &io::Error) -> bool {
+    let inner = error.get_ref();
+    inner.is_some_and(|inner| inner.is::<rustls::Error>() || inner.is::<NotAsAgreed>())
+}

@@ -1,0 +1,387 @@
+//! The server's part of TLS.
+//!
+//! Each session has ticket keys and a store of sessions of its own: a data connection that resumes anything resumes
+//! the session's control connection, or an earlier data connection of it. Nobody else can take its place.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::CertificateDer;
+use rustls::server::{
+    Acceptor, NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache,
+    StoresServerSessions, WebPkiClientVerifier,
+};
+use rustls::{HandshakeKind, ServerConfig, ServerConnection};
+use serde::Deserialize;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::stream::{FOR_DATA, FOR_MESSAGES};
+use super::{ALPN_CONTROL, ALPN_DATA, PemReader, Protected, pem};
+
+/// Tickets for each connection: one for the next data connection, one for its right-sizing, and two to spare.
+const TICKETS: usize = 4;
+
+/// Time for ending a connection in order.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// TLS as the operator configures it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    /// As `--tls-certificate`.
+    pub certificate: PathBuf,
+    /// As `--tls-key`.
+    pub key: PathBuf,
+    /// As `--tls-required`. Default: `false`.
+    #[serde(default)]
+    pub required: bool,
+    /// As `--tls-listen`.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    #[serde(default)]
+    pub listen: Option<SocketAddr>,
+    /// Authorities (PEM) whose certificates clients may show; none: no certificate is asked for.
+    #[serde(default)]
+    pub client_ca: Option<PathBuf>,
+    /// With `client_ca`: `"require"`, or `"allow"` clients that show none. Default: `"require"`.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    #[serde(default)]
+    pub client_certificates: ClientCertificates,
+    /// Whether a protected data connection has to resume the TLS session of its control connection. Default: `true`.
+    #[serde(default = "yes")]
+    pub resumption: bool,
+    /// Time for a handshake, seconds. Default: `30`.
+    #[serde(default = "handshake_s")]
+    pub handshake_s: u32,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn handshake_s() -> u32 {
+    30
+}
+
+impl TlsConfig {
+    /// TLS for those who want it, with this certificate and its key.
+    pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Self {
+            certificate: certificate.into(),
+            key: key.into(),
+            required: false,
+            listen: None,
+            client_ca: None,
+            client_certificates: ClientCertificates::default(),
+            resumption: yes(),
+            handshake_s: handshake_s(),
+        }
+    }
+}
+
+/// Whether clients have to show a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientCertificates {
+    /// They may.
+    Allow,
+    /// They must.
+    #[default]
+    Require,
+}
+
+impl FromStr for ClientCertificates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "allow" => Ok(Self::Allow),
+            "require" => Ok(Self::Require),
+            _ => Err(format!("{text:?} is neither allow nor require")),
+        }
+    }
+}
+
+/// What all sessions under one configuration share.
+#[derive(Debug)]
+pub(crate) struct ServerTls {
+    base: ServerConfig,
+    pub(crate) required: bool,
+    resumption: bool,
+    limit: Duration,
+}
+
+impl ServerTls {
+    /// Reads certificate, key and authorities.
+    ///
+    /// # Errors
+    /// If one of them cannot be read or used; the error names the file.
+    pub(crate) fn load(config: &TlsConfig, reader: &PemReader) -> io::Result<Self> {
+        let certificates = reader.certificates(&config.certificate)?;
+        let key = reader.key(&config.key)?;
+        let provider = provider();
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?;
+        let builder = match &config.client_ca {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let roots = Arc::new(reader.authorities(path)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+                let verifier = match config.client_certificates {
+                    ClientCertificates::Allow => verifier.allow_unauthenticated(),
+                    ClientCertificates::Require => verifier,
+                };
+                let verifier = verifier.build().map_err(|error| pem::wrong(path, &error))?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let mut base = builder
+            .with_single_cert(certificates, key)
+            .map_err(|error| pem::wrong(&config.key, &error))?;
+        base.session_storage = Arc::new(NoServerSessionStorage {});
+        Ok(Self {
+            base,
+            required: config.required,
+            resumption: config.resumption,
+            limit: Duration::from_secs(config.handshake_s.into()),
+        })
+    }
+
+    /// TLS for one session.
+    ///
+    /// # Errors
+    /// If the kernel has no random numbers.
+    pub(crate) fn session(&self) -> io::Result<SessionTls> {
+        let mut named = self.base.clone();
+        let sessions = Sessions {
+            tickets: ring::Ticketer::new().map_err(io::Error::other)?,
+            // For TLS 1.2 without tickets: the control connection, and a few data connections.
+            stored: ServerSessionMemoryCache::new(4),
+        };
+        named.ticketer = Arc::clone(&sessions.tickets);
+        named.session_storage = Arc::clone(&sessions.stored);
+        named.send_tls13_tickets = TICKETS;
+        let nameless = named.clone();
+        let mut silent = named.clone();
+        silent.send_tls13_tickets = 0;
+        named.alpn_protocols = vec![ALPN_CONTROL.to_vec(), ALPN_DATA.to_vec()];
+        Ok(SessionTls {
+            named: Arc::new(named),
+            nameless: Arc::new(nameless),
+            silent: Arc::new(silent),
+            sessions,
+            resumption: self.resumption,
+            client: None,
+            limit: self.limit,
+        })
+    }
+}
+
+/// TLS on the connections of one session.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionTls {
+    /// For clients that name FTP in ALPN.
+    named: Arc<ServerConfig>,
+    /// For clients that use no ALPN, or, as some do, names of other protocols, which would be refused.
+    nameless: Arc<ServerConfig>,
+    /// The same on data connections: no tickets. Many clients close these without reading what has come, and with
+    /// unread bytes the kernel closes by a reset, which may overtake the end of an upload. Whoever knows the name of
+    /// data connections in ALPN is taken to read them, and gets tickets, because some use each only once.
+    silent: Arc<ServerConfig>,
+    sessions: Sessions,
+    resumption: bool,
+    /// The certificates that the client showed on the control connection.
+    client: Option<Vec<CertificateDer<'static>>>,
+    limit: Duration,
+}
+
+impl SessionTls {
+    /// The handshake of the control connection.
+    ///
+    /// # Errors
+    /// If it fails or takes longer than allowed.
+    pub(crate) async fn accept_control(
+        &mut self,
+        stream: TcpStream,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let config = |named| Arc::clone(if named { &self.named } else { &self.nameless });
+        let stream = self.accept(stream, config, |_| ()).await?;
+        let client = stream.get_ref().1.peer_certificates();
+        self.client = client.map(<[_]>::to_vec);
+        Ok(stream)
+    }
+
+    /// The handshake of a data connection.
+    ///
+    /// # Errors
+    /// As above, and [`NotAsAgreed`] if the client does not show that it has the control connection, too.
+    pub(crate) async fn accept_data(
+        &self,
+        stream: std::net::TcpStream,
+    ) -> io::Result<(std::net::TcpStream, Protected)> {
+        stream.set_nonblocking(true)?;
+        let gate = Arc::new(Gate {
+            sessions: self.sessions.clone(),
+            is_open: AtomicBool::new(false),
+        });
+        let config = |named| {
+            let mut config = ServerConfig::clone(if named { &self.named } else { &self.silent });
+            config.ticketer = gate.clone();
+            config.session_storage = gate.clone();
+            Arc::new(config)
+        };
+        let knows = |connection: &ServerConnection| {
+            let is_known = connection.handshake_kind() == Some(HandshakeKind::Resumed);
+            gate.is_open.store(is_known, Ordering::Relaxed);
+        };
+        let stream = TcpStream::from_std(stream)?;
+        let mut stream = self.accept(stream, config, knows).await?;
+        if let Err(error) = self.check(stream.get_ref().1) {
+            // In order: the client is to look for the reason in the reply.
+            let _ = timeout(END_TIMEOUT, stream.shutdown()).await;
+            return Err(io::Error::other(error));
+        }
+        let (stream, connection) = stream.into_inner();
+        Ok((stream.into_std()?, Protected::new(connection, FOR_DATA)))
+    }
+
+    /// Whether a data connection comes from who has the control connection.
+    fn check(&self, connection: &ServerConnection) -> Result<(), NotAsAgreed> {
+        if self.resumption && connection.handshake_kind() != Some(HandshakeKind::Resumed) {
+            return Err(NotAsAgreed::NotResumed);
+        }
+        if self.client.as_deref() != connection.peer_certificates() {
+            return Err(NotAsAgreed::OtherCertificate);
+        }
+        Ok(())
+    }
+
+    /// The server's end of a further connection with the client; its handshake runs as bytes are moved.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(crate) fn protect(&self) -> io::Result<Protected> {
+        let mut config = ServerConfig::clone(&self.silent);
+        config.ticketer = Arc::new(Gate {
+            sessions: self.sessions.clone(),
+            is_open: AtomicBool::new(false),
+        });
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        let connection = ServerConnection::new(Arc::new(config)).map_err(io::Error::other)?;
+        Ok(Protected::new(connection, FOR_MESSAGES))
+    }
+
+    /// A handshake with the configuration for a client who names FTP in ALPN, or one who does not.
+    async fn accept(
+        &self,
+        stream: TcpStream,
+        config: impl FnOnce(bool) -> Arc<ServerConfig>,
+        knows: impl FnOnce(&ServerConnection),
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let shaking = async {
+            let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+            let hello = start.client_hello();
+            let known = |name: &[u8]| [ALPN_CONTROL, ALPN_DATA].contains(&name);
+            let names_ftp = hello.alpn().is_some_and(|mut names| names.any(known));
+            start
+                .into_stream_with(config(names_ftp), |connection| knows(connection))
+                .await
+        };
+        timeout(self.limit, shaking).await.unwrap_or_else(|_| {
+            let text = format!("the TLS handshake took longer than {:?}", self.limit);
+            Err(io::Error::new(io::ErrorKind::TimedOut, text))
+        })
+    }
+}
+
+/// The TLS sessions that data connections of one FTP session may resume.
+#[derive(Debug, Clone)]
+struct Sessions {
+    tickets: Arc<dyn ProducesTickets>,
+    stored: Arc<dyn StoresServerSessions>,
+}
+
+/// Keeps those of data connections that resumed none out: a stranger's data connection is refused, but only after its
+/// handshake, and must not leave with a ticket for the next one.
+#[derive(Debug)]
+struct Gate {
+    sessions: Sessions,
+    is_open: AtomicBool,
+}
+
+impl Gate {
+    fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
+}
+
+impl ProducesTickets for Gate {
+    fn enabled(&self) -> bool {
+        self.sessions.tickets.enabled()
+    }
+
+    fn lifetime(&self) -> u32 {
+        self.sessions.tickets.lifetime()
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        let session = self.is_open().then_some(plain)?;
+        self.sessions.tickets.encrypt(session)
+    }
+
+    fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+        self.sessions.tickets.decrypt(cipher)
+    }
+}
+
+impl StoresServerSessions for Gate {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        self.is_open() && self.sessions.stored.put(key, value)
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.sessions.stored.get(key)
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.sessions.stored.take(key)
+    }
+
+    fn can_cache(&self) -> bool {
+        self.sessions.stored.can_cache()
+    }
+}
+
+/// How a client failed to show that a data connection is that of its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotAsAgreed {
+    NotResumed,
+    OtherCertificate,
+}
+
+impl fmt::Display for NotAsAgreed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotResumed => "it must resume the TLS session of the control connection",
+            Self::OtherCertificate => "it must show the certificate of the control connection",
+        })
+    }
+}
+
+impl std::error::Error for NotAsAgreed {}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}

@@ -1,0 +1,139 @@
+//! Certificates of an authority that only a test knows.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fairwind_ftp::server::TlsConfig;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+
+pub(super) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: String,
+    directory: tempfile::TempDir,
+    files: AtomicUsize,
+}
+
+/// A certificate and its key, PEM.
+pub(super) struct Issued {
+    pub certificate: String,
+    pub key: String,
+}
+
+/// When a certificate is valid.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Time {
+    Now,
+    Past,
+    Future,
+}
+
+impl Authority {
+    pub(super) fn new() -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // No two have the same name.
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("authority {number}");
+        params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.self_signed(&key).unwrap().pem();
+        Self {
+            issuer: Issuer::new(params, key),
+            certificate,
+            directory: tempfile::tempdir().unwrap(),
+            files: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn issue(&self, names: &[&str]) -> Issued {
+        self.issue_at(names, Time::Now)
+    }
+
+    pub(super) fn issue_at(&self, names: &[&str], time: Time) -> Issued {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        match time {
+            Time::Now => {}
+            Time::Past => params.not_after = date_time_ymd(2020, 1, 1),
+            Time::Future => params.not_before = date_time_ymd(3020, 1, 1),
+        }
+        let key = KeyPair::generate().unwrap();
+        Issued {
+            certificate: params.signed_by(&key, &self.issuer).unwrap().pem(),
+            key: key.serialize_pem(),
+        }
+    }
+
+    fn file(&self, text: &str, kind: &str) -> PathBuf {
+        let number = self.files.fetch_add(1, Ordering::Relaxed);
+        let path = self.directory.path().join(format!("{kind}-{number}.pem"));
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Files with a certificate and its key.
+    pub(super) fn files_of(&self, issued: &Issued) -> (PathBuf, PathBuf) {
+        (
+            self.file(&issued.certificate, "certificate"),
+            self.file(&issued.key, "key"),
+        )
+    }
+
+    /// TLS for a server at localhost.
+    pub(super) fn server_files(&self) -> TlsConfig {
+        let (certificate, key) = self.files_of(&self.issue(&["localhost", "127.0.0.1"]));
+        TlsConfig::new(certificate, key)
+    }
+
+    /// The authority's own certificate.
+    pub(super) fn ca_file(&self) -> PathBuf {
+        self.file(&self.certificate, "ca")
+    }
+
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap();
+        roots.add(certificate).unwrap();
+        roots
+    }
+
+    /// A client that trusts this authority, speaks these versions and has seen no server yet.
+    pub(super) fn client(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Arc<ClientConfig> {
+        let provider = Arc::new(ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(self.roots())
+            .with_no_client_auth();
+        Arc::new(named(config))
+    }
+
+    /// One that shows a certificate.
+    pub(super) fn client_with(&self, own: Issued) -> Arc<ClientConfig> {
+        let provider = Arc::new(ring::default_provider());
+        let certificate = CertificateDer::from_pem_slice(own.certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap();
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(self.roots())
+            .with_client_auth_cert(vec![certificate], key)
+            .unwrap();
+        Arc::new(named(config))
+    }
+}
+
+/// The library uses each ticket once: its data connections need tickets, which it reads.
+fn named(mut config: ClientConfig) -> ClientConfig {
+    config.alpn_protocols = vec![b"ftp-data".to_vec()];
+    config
+}
