@@ -42,6 +42,22 @@ fn get(url: &str, target: &Path, options: &[&str]) -> Output {
         .unwrap()
 }
 
+/// What `fairwind ftp` does with these lines, in `here`.
+fn in_shell(url: &str, options: &[&str], lines: &str, here: &Path) -> Output {
+    let script = here.join("lines");
+    fs::write(&script, lines).unwrap();
+    Command::new(env!("CARGO_BIN_EXE_fairwind"))
+        .args(["ftp", url])
+        .args(options)
+        .env("FAIRWIND_FTP_PASSWORD", "secret")
+        .env("XDG_CONFIG_HOME", here.join("config"))
+        .env("XDG_STATE_HOME", here.join("state"))
+        .current_dir(here)
+        .stdin(fs::File::open(script).unwrap())
+        .output()
+        .unwrap()
+}
+
 fn complaint(output: &Output) -> String {
     assert!(!output.status.success());
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -89,6 +105,7 @@ fn a_certificate_protects_logins_and_files_and_a_renewed_one_is_taken_without_a_
             break format!("ftps://alice@localhost:{}/x", port(url));
         }
     };
+    let plain = explicit.replace("ftpes", "ftp");
     let target = folder.path().join("got");
     let known = first.to_string();
     for url in [&explicit, &implicit] {
@@ -101,9 +118,22 @@ fn a_certificate_protects_logins_and_files_and_a_renewed_one_is_taken_without_a_
         assert_eq!(fs::read(&target).unwrap(), b"content");
         fs::remove_file(&target).unwrap();
     }
+    // Each command of the shell has its options.
+    let shell = plain.trim_end_matches('x');
+    let said = in_shell(
+        shell,
+        &["--tls", "required", "--tls-fingerprint", &known],
+        "ls\nget x\n",
+        folder.path(),
+    );
+    assert!(
+        said.status.success(),
+        "{}",
+        String::from_utf8_lossy(&said.stderr)
+    );
+    assert_eq!(fs::read(folder.path().join("x")).unwrap(), b"content");
     let error = complaint(&get(&explicit, &target, &[]));
     assert!(error.contains("from no known authority"), "{error}");
-    let plain = explicit.replace("ftpes", "ftp");
     let error = complaint(&get(&plain, &target, &[]));
     assert!(error.contains("TLS is required"), "{error}");
     let error = complaint(&get(&plain, &target, &["--tls", "offered"]));

@@ -141,6 +141,7 @@ impl Reach {
             Through::Proxy(proxy) => format!("--proxy={}", proxy.given()),
             Through::Nothing | Through::Environment => "--proxy=none".to_owned(),
         }));
+        words.extend(self.tls.arguments());
         words
     }
 

@@ -96,9 +96,7 @@ impl Tables<'_> {
              ours, strict",
         );
         let mut row = |results: &Results, losses, addition: &str| {
-            let lost = [1, 2].map(|others| {
-                self.lost_beside(results, losses, others)
-            });
+            let lost = [1, 2].map(|others| self.lost_beside(results, losses, others));
             let gains = results.mean_gains(losses).into_iter();
             let gains = gains.chain(results.mean_gains_by(OURS, losses));
             let cells = gains.chain(lost.into_iter().flatten());

@@ -47,6 +47,30 @@ const POLICIES: &[Word<TlsPolicy>] = &[
 ];
 
 impl Tls {
+    /// The same as words of a command line, each with its value.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let policy = POLICIES.iter().find(|(_, _, policy)| *policy == self.tls);
+        let mut words = vec![format!(
+            "--tls={}",
+            policy.map_or("off", |(word, _, _)| word)
+        )];
+        let files = [
+            ("ca", &self.tls_ca),
+            ("certificate", &self.tls_certificate),
+            ("key", &self.tls_key),
+        ];
+        for (name, file) in files {
+            words.extend(
+                file.as_ref()
+                    .map(|file| format!("--tls-{name}={}", file.display())),
+            );
+        }
+        let digest = self.tls_fingerprint;
+        words.extend(digest.map(|digest| format!("--tls-fingerprint={digest}")));
+        words.extend(self.tls_insecure.then(|| "--tls-insecure".to_owned()));
+        words
+    }
+
     /// Sets the options that follow from these.
     pub(super) fn apply(&self, options: Options) -> Options {
         let settings = TlsSettings {
