@@ -111,7 +111,9 @@ impl Work {
         bounds: Bounds,
     ) -> Outcome {
         let mover = match Mover::new(stream, meter, watcher, bounds) {
-            Ok(mover) => mover.protected_by(protection.as_mut().map(|protection| &mut **protection as _)),
+            Ok(mover) => {
+                mover.protected_by(protection.as_mut().map(|protection| &mut **protection as _))
+            }
             Err(error) => return self.ends_with(error),
         };
         match self {
