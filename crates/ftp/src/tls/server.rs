@@ -420,3 +420,30 @@ impl fmt::Display for NotAsAgreed {
 }
 
 impl std::error::Error for NotAsAgreed {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Under TLS 1.2 tickets pass in clear: who has seen one can show it, and must not get a better one for trying.
+    #[test]
+    fn a_ticket_that_is_only_shown_opens_the_gate_until_it_is_known_who_shows_it() {
+        let sessions = Sessions {
+            tickets: ring::Ticketer::new().unwrap(),
+            stored: ServerSessionMemoryCache::new(4),
+        };
+        let ticket = sessions.tickets.encrypt(b"session").unwrap();
+        let gate = Gate::new(&sessions, true);
+        assert_eq!(gate.encrypt(b"next"), None);
+        assert!(!gate.put(b"id".to_vec(), b"next".to_vec()));
+        assert_eq!(gate.decrypt(b"another's"), None);
+        assert_eq!(gate.encrypt(b"next"), None);
+        assert_eq!(gate.decrypt(&ticket).unwrap(), b"session");
+        assert!(gate.encrypt(b"next").is_some());
+        gate.is_open.store(false, Ordering::Relaxed);
+        assert_eq!(gate.encrypt(b"next"), None);
+        let unguarded = Gate::new(&sessions, false);
+        assert_eq!(unguarded.decrypt(&ticket).unwrap(), b"session");
+        assert_eq!(unguarded.encrypt(b"next"), None);
+    }
+}
