@@ -15,8 +15,11 @@ use std::sync::Arc;
 use fairwind_ftp::protocol::host_port::parse_epsv_reply;
 use fairwind_ftp::protocol::reply::{Reply, ReplyReader};
 use fairwind_ftp::server::{Config, TlsConfig};
+use fairwind_testing::advisor::{Reply as Answer, TestAdvisor, advice};
+use fairwind_testing::wait_until;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion, version};
+use serde_json::json;
 
 use crate::common::{Client, Running, data, noise};
 use authority::Authority;
@@ -472,5 +475,31 @@ fn right_sizing_runs_inside_the_protection() {
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
     assert_eq!(rest.len(), 7_999_000);
+    assert_eq!(client.reply().code, 226);
+}
+
+#[test]
+fn advice_is_followed_on_protected_data_connections() {
+    let log = tempfile::tempdir().unwrap();
+    let advised = json!({ "send_buffer_bytes": 3_000_000, "reason": "the test says so" });
+    let advisor = TestAdvisor::answering(vec![Answer::Advice(advice(3600.0, advised))]);
+    let file = log.path().join("advice.log");
+    let server = Server::configured(|config| {
+        config.advisor = Some(advisor.url());
+        config.advice_log = Some(file.clone());
+    });
+    // More than the buffers hold: the transfer lasts until its client reads.
+    server.running.write("x", noise(32_000_000));
+    let mut client = Secure::alice(&server);
+    let mut data = client.protected();
+    client.expect("RETR x", 150);
+    data.read_exact(&mut [0; 1_000]).unwrap();
+    wait_until("the buffer is set", || {
+        let told = std::fs::read_to_string(&file).unwrap_or_default();
+        told.contains(r#""what":"send_buffer""#)
+    });
+    let mut rest = Vec::new();
+    data.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest.len(), 31_999_000);
     assert_eq!(client.reply().code, 226);
 }

@@ -47,7 +47,7 @@ pub(super) struct Channel {
     /// The listening socket.
     pub listener: Option<Arc<TcpListener>>,
     /// TLS, once its handshake is over.
-    pub protection: Option<Protected>,
+    pub protection: Option<Box<Protected>>,
 }
 
 impl Setup {
@@ -82,7 +82,7 @@ impl Channel {
         let (stream, protection) = tls.accept_data(self.stream).await?;
         Ok(Self {
             stream,
-            protection: Some(protection),
+            protection: Some(Box::new(protection)),
             ..self
         })
     }

@@ -105,13 +105,15 @@ impl Work {
     pub(super) fn run(
         self,
         stream: &TcpStream,
-        mut protection: Option<Protected>,
+        mut protection: Option<Box<Protected>>,
         meter: &Meter,
         watcher: &mut dyn TransferWatcher,
         bounds: Bounds,
     ) -> Outcome {
         let mover = match Mover::new(stream, meter, watcher, bounds) {
-            Ok(mover) => mover.protected_by(protection.as_mut().map(|protection| protection as _)),
+            Ok(mover) => {
+                mover.protected_by(protection.as_mut().map(|protection| &mut **protection as _))
+            }
             Err(error) => return self.ends_with(error),
         };
         match self {

@@ -12,13 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::server::{
-    Acceptor, NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache,
+    Acceptor, ClientHello, NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache,
     StoresServerSessions, WebPkiClientVerifier,
 };
-use rustls::{HandshakeKind, ServerConfig, ServerConnection};
+use rustls::version::{TLS12, TLS13};
+use rustls::{
+    HandshakeKind, ServerConfig, ServerConnection, SupportedCipherSuite, SupportedProtocolVersion,
+};
 use serde::Deserialize;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -117,6 +120,8 @@ impl FromStr for ClientCertificates {
 #[derive(Debug)]
 pub(crate) struct ServerTls {
     base: ServerConfig,
+    /// The same for TLS 1.2 only.
+    older: ServerConfig,
     pub(crate) required: bool,
     resumption: bool,
     limit: Duration,
@@ -130,29 +135,31 @@ impl ServerTls {
     pub(crate) fn load(config: &TlsConfig, reader: &PemReader) -> io::Result<Self> {
         let certificates = reader.certificates(&config.certificate)?;
         let key = reader.key(&config.key)?;
-        let provider = provider();
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(io::Error::other)?;
-        let builder = match &config.client_ca {
-            None => builder.with_no_client_auth(),
+        let provider = Arc::new(ring::default_provider());
+        let verifier = match &config.client_ca {
+            None => WebPkiClientVerifier::no_client_auth(),
             Some(path) => {
                 let roots = Arc::new(reader.authorities(path)?);
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider));
                 let verifier = match config.client_certificates {
                     ClientCertificates::Allow => verifier.allow_unauthenticated(),
                     ClientCertificates::Require => verifier,
                 };
-                let verifier = verifier.build().map_err(|error| pem::wrong(path, &error))?;
-                builder.with_client_cert_verifier(verifier)
+                verifier.build().map_err(|error| pem::wrong(path, &error))?
             }
         };
-        let mut base = builder
-            .with_single_cert(certificates, key)
-            .map_err(|error| pem::wrong(&config.key, &error))?;
-        base.session_storage = Arc::new(NoServerSessionStorage {});
+        let with = |versions: &[&'static SupportedProtocolVersion]| {
+            ServerConfig::builder_with_provider(Arc::clone(&provider))
+                .with_protocol_versions(versions)
+                .map_err(io::Error::other)?
+                .with_client_cert_verifier(Arc::clone(&verifier))
+                .with_single_cert(certificates.clone(), key.clone_key())
+                .map_err(|error| pem::wrong(&config.key, &error))
+        };
         Ok(Self {
-            base,
+            base: with(&[&TLS13, &TLS12])?,
+            older: with(&[&TLS12])?,
             required: config.required,
             resumption: config.resumption,
             limit: Duration::from_secs(config.handshake_s.into()),
@@ -170,8 +177,11 @@ impl ServerTls {
             // For TLS 1.2 without tickets: the control connection, and a few data connections.
             stored: ServerSessionMemoryCache::new(4),
         };
-        named.ticketer = Arc::clone(&sessions.tickets);
-        named.session_storage = Arc::clone(&sessions.stored);
+        let mut older = self.older.clone();
+        for config in [&mut named, &mut older] {
+            config.ticketer = Arc::clone(&sessions.tickets);
+            config.session_storage = Arc::clone(&sessions.stored);
+        }
         named.send_tls13_tickets = TICKETS;
         let nameless = named.clone();
         let mut silent = named.clone();
@@ -179,6 +189,7 @@ impl ServerTls {
         named.alpn_protocols = vec![ALPN_CONTROL.to_vec(), ALPN_DATA.to_vec()];
         Ok(SessionTls {
             named: Arc::new(named),
+            older: Arc::new(older),
             nameless: Arc::new(nameless),
             silent: Arc::new(silent),
             sessions,
@@ -194,11 +205,14 @@ impl ServerTls {
 pub(crate) struct SessionTls {
     /// For clients that name FTP in ALPN.
     named: Arc<ServerConfig>,
-    /// For clients that use no ALPN, or, as some do, names of other protocols, which would be refused.
+    /// For others: TLS 1.2 if they know it, as long as resumption is demanded. Under 1.3 OpenSSL resumes by a ticket only
+    /// once, and so needs new ones on each data connection. But a client that closes one without reading what has come,
+    /// as after an upload, closes it by a reset, which takes the place of bytes that have not been sent yet. Whoever
+    /// knows the names in ALPN is newer than all that.
+    older: Arc<ServerConfig>,
+    /// For those who know TLS 1.3 only. No ALPN: names of other protocols, which some clients offer, would be refused.
     nameless: Arc<ServerConfig>,
-    /// The same on data connections: no tickets. Many clients close these without reading what has come, and with
-    /// unread bytes the kernel closes by a reset, which may overtake the end of an upload. Whoever knows the name of
-    /// data connections in ALPN is taken to read them, and gets tickets, because some use each only once.
+    /// The same on data connections, without tickets, so that nothing is left unread.
     silent: Arc<ServerConfig>,
     sessions: Sessions,
     resumption: bool,
@@ -216,7 +230,7 @@ impl SessionTls {
         &mut self,
         stream: TcpStream,
     ) -> io::Result<TlsStream<TcpStream>> {
-        let config = |named| Arc::clone(if named { &self.named } else { &self.nameless });
+        let config = |hello: &ClientHello<'_>| Arc::clone(self.choose(hello, &self.nameless));
         let stream = self.accept(stream, config, |_| ()).await?;
         let client = stream.get_ref().1.peer_certificates();
         self.client = client.map(<[_]>::to_vec);
@@ -232,16 +246,14 @@ impl SessionTls {
         stream: std::net::TcpStream,
     ) -> io::Result<(std::net::TcpStream, Protected)> {
         stream.set_nonblocking(true)?;
-        let gate = Arc::new(Gate {
-            sessions: self.sessions.clone(),
-            is_open: AtomicBool::new(false),
-        });
-        let config = |named| {
-            let mut config = ServerConfig::clone(if named { &self.named } else { &self.silent });
+        let gate = Arc::new(Gate::new(&self.sessions, true));
+        let config = |hello: &ClientHello<'_>| {
+            let mut config = ServerConfig::clone(self.choose(hello, &self.silent));
             config.ticketer = gate.clone();
             config.session_storage = gate.clone();
             Arc::new(config)
         };
+        // A ticket that is shown, which anybody may have seen pass, has opened the gate. Only its owner can use it.
         let knows = |connection: &ServerConnection| {
             let is_known = connection.handshake_kind() == Some(HandshakeKind::Resumed);
             gate.is_open.store(is_known, Ordering::Relaxed);
@@ -274,29 +286,43 @@ impl SessionTls {
     /// If there is no memory for it.
     pub(crate) fn protect(&self) -> io::Result<Protected> {
         let mut config = ServerConfig::clone(&self.silent);
-        config.ticketer = Arc::new(Gate {
-            sessions: self.sessions.clone(),
-            is_open: AtomicBool::new(false),
-        });
+        config.ticketer = Arc::new(Gate::new(&self.sessions, false));
         config.session_storage = Arc::new(NoServerSessionStorage {});
         let connection = ServerConnection::new(Arc::new(config)).map_err(io::Error::other)?;
         Ok(Protected::new(connection, FOR_MESSAGES))
     }
 
-    /// A handshake with the configuration for a client who names FTP in ALPN, or one who does not.
+    /// The configuration for a client; `newest` if it has no name in ALPN and TLS 1.3 is best.
+    fn choose<'a>(
+        &'a self,
+        hello: &ClientHello<'_>,
+        newest: &'a Arc<ServerConfig>,
+    ) -> &'a Arc<ServerConfig> {
+        let known = |name: &[u8]| [ALPN_CONTROL, ALPN_DATA].contains(&name);
+        if hello.alpn().is_some_and(|mut names| names.any(known)) {
+            return &self.named;
+        }
+        let suites = &self.older.crypto_provider().cipher_suites;
+        let older = |suite: &&SupportedCipherSuite| suite.version() == &TLS12;
+        let offered = |suite: &SupportedCipherSuite| hello.cipher_suites().contains(&suite.suite());
+        if self.resumption && suites.iter().filter(older).any(offered) {
+            return &self.older;
+        }
+        newest
+    }
+
+    /// A handshake with the configuration for this client; `knows` is told as soon as it is known who it is.
     async fn accept(
         &self,
         stream: TcpStream,
-        config: impl FnOnce(bool) -> Arc<ServerConfig>,
+        config: impl FnOnce(&ClientHello<'_>) -> Arc<ServerConfig>,
         knows: impl FnOnce(&ServerConnection),
     ) -> io::Result<TlsStream<TcpStream>> {
         let shaking = async {
             let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
-            let hello = start.client_hello();
-            let known = |name: &[u8]| [ALPN_CONTROL, ALPN_DATA].contains(&name);
-            let names_ftp = hello.alpn().is_some_and(|mut names| names.any(known));
+            let config = config(&start.client_hello());
             start
-                .into_stream_with(config(names_ftp), |connection| knows(connection))
+                .into_stream_with(config, |connection| knows(connection))
                 .await
         };
         timeout(self.limit, shaking).await.unwrap_or_else(|_| {
@@ -318,10 +344,20 @@ struct Sessions {
 #[derive(Debug)]
 struct Gate {
     sessions: Sessions,
+    /// Somebody watches who passes, and closes it again.
+    is_guarded: bool,
     is_open: AtomicBool,
 }
 
 impl Gate {
+    fn new(sessions: &Sessions, is_guarded: bool) -> Self {
+        Self {
+            sessions: sessions.clone(),
+            is_guarded,
+            is_open: AtomicBool::new(false),
+        }
+    }
+
     fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
     }
@@ -342,7 +378,10 @@ impl ProducesTickets for Gate {
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
-        self.sessions.tickets.decrypt(cipher)
+        let session = self.sessions.tickets.decrypt(cipher)?;
+        // Under TLS 1.2 the next ticket belongs to the reply to the one that is shown.
+        self.is_open.store(self.is_guarded, Ordering::Relaxed);
+        Some(session)
     }
 }
 
@@ -382,6 +421,29 @@ impl fmt::Display for NotAsAgreed {
 
 impl std::error::Error for NotAsAgreed {}
 
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(ring::default_provider())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Under TLS 1.2 tickets pass in clear: who has seen one can show it, and must not get a better one for trying.
+    #[test]
+    fn a_ticket_that_is_only_shown_opens_the_gate_until_it_is_known_who_shows_it() {
+        let sessions = Sessions {
+            tickets: ring::Ticketer::new().unwrap(),
+            stored: ServerSessionMemoryCache::new(4),
+        };
+        let ticket = sessions.tickets.encrypt(b"session").unwrap();
+        let gate = Gate::new(&sessions, true);
+        assert_eq!(gate.encrypt(b"next"), None);
+        assert!(!gate.put(b"id".to_vec(), b"next".to_vec()));
+        assert_eq!(gate.decrypt(b"another's"), None);
+        assert_eq!(gate.encrypt(b"next"), None);
+        assert_eq!(gate.decrypt(&ticket).unwrap(), b"session");
+        assert!(gate.encrypt(b"next").is_some());
+        gate.is_open.store(false, Ordering::Relaxed);
+        assert_eq!(gate.encrypt(b"next"), None);
+        let unguarded = Gate::new(&sessions, false);
+        assert_eq!(unguarded.decrypt(&ticket).unwrap(), b"session");
+        assert_eq!(unguarded.encrypt(b"next"), None);
+    }
 }

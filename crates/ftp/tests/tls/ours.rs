@@ -145,6 +145,28 @@ fn buffers_are_right_sized_inside_the_protection() {
     assert_eq!(got.figures["drs_faults"], 0.0);
 }
 
+#[test]
+fn downloads_are_held_down_under_tls_too() {
+    let server = Server::start();
+    let content = noise(4_000_000);
+    server.running.write("x", &content);
+    let here = tempfile::tempdir().unwrap();
+    let extensions = client_extensions(&ClientSetup {
+        drs: false,
+        advisor: None,
+        allow_nocc: Vec::new(),
+        buffer: Buffer::Auto,
+        background: true,
+    });
+    let options = Options {
+        extensions: extensions.unwrap(),
+        ..trusting(&server.authority)
+    };
+    let target = here.path().join("x");
+    fetch(place("ftpes", server.running.address), options, &target).unwrap();
+    assert!(fs::read(target).unwrap() == content);
+}
+
 /// The error of a download, which has to fail before the server hears of a user.
 fn failure(issued: &Issued, files: &Authority, settings: TlsSettings) -> String {
     let server = Server::configured(|config| {

@@ -54,7 +54,8 @@ fn curl_moves_files_under_both_versions_explicitly_and_implicitly() {
             run(command.args(arguments)).stdout
         };
         assert!(curl(&[&format!("{url}/x")]) == content, "{url} {version}");
-        curl(&["--upload-file", "y", &format!("{url}/y")]);
+        let to = format!("{url}/y");
+        curl(&["--upload-file", "y", &to, "--upload-file", "y", &to]);
         assert!(server.running.read("y") == content, "{url} {version}");
         // One session for several data connections. Not active: curl 7.88 waits in vain for its own connection there.
         let both = curl(&[&format!("{url}/x"), &format!("{url}/y")]);
@@ -63,6 +64,23 @@ fn curl_moves_files_under_both_versions_explicitly_and_implicitly() {
         assert_eq!(listed, "x\r\ny\r\n".replace('\r', ""), "{url} {version}");
         fs::remove_file(server.running.path("y")).unwrap();
     }
+    let mut newest = Command::new("curl");
+    newest
+        .args([
+            "--silent",
+            "--show-error",
+            "--max-time",
+            "30",
+            "--ssl-reqd",
+            "--tlsv1.3",
+        ])
+        .args([
+            "--user",
+            "alice:secret",
+            &format!("{explicit}/x"),
+            "--cacert",
+        ]);
+    assert!(run(newest.arg(&ca)).stdout == content);
 }
 
 fn lftp(server: &Server, dir: &Path, commands: &str) {

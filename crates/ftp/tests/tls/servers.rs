@@ -22,7 +22,6 @@ fn moves_files(
     there: &Path,
     prefix: &str,
 ) {
-    let here = tempfile::tempdir().unwrap();
     let content = noise(1_000_000);
     fs::write(there.join("x"), &content).unwrap();
     let place: Place = format!("ftpes://localhost:{}/", address.port())
@@ -34,8 +33,9 @@ fn moves_files(
             ..trusting(authority)
         };
         let mut connection = Connection::new(place.clone(), who.clone(), options);
+        let here = tempfile::tempdir().unwrap();
         for round in 0..5 {
-            let target = here.path().join("x");
+            let target = here.path().join(format!("x{round}"));
             let retrieval = Retrieval {
                 remote: format!("{prefix}x").into(),
                 target: target.clone(),

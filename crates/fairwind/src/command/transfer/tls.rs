@@ -33,15 +33,15 @@ pub(crate) struct Tls {
 }
 
 const POLICIES: &[Word<TlsPolicy>] = &[
-    ("off", "No TLS", TlsPolicy::Off),
+    ("off", "Use no TLS", TlsPolicy::Off),
     (
         "offered",
-        "TLS if the server offers it, which whoever is between can prevent",
+        "Use TLS if the server offers it, which whoever is between can prevent",
         TlsPolicy::Offered,
     ),
     (
         "required",
-        "TLS; a server that offers none is a failure",
+        "Use TLS; a server that offers none is a failure",
         TlsPolicy::Required,
     ),
 ];
