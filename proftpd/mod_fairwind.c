@@ -91,6 +91,7 @@ static struct fairwind_shared *shared;
 /* The NetIO of data connections whose opening is heard of, while a transfer is expected. */
 static pr_netio_t *own_netio, *heard_netio;
 static int (*former_postopen)(pr_netio_stream_t *);
+static int (*former_shutdown)(pr_netio_stream_t *, int);
 
 static int sess_init(void);
 
@@ -334,7 +335,9 @@ static void end_transfer(void)
 	transfer.peer[0] = '\0';
 }
 
-/* ---- the opening of a data connection: no event tells of it, for all kinds, but this callback does */
+/* ---- the opening of a data connection, and its end: no event tells of them for all kinds of connections, but these
+ * callbacks do
+ */
 
 static int postopen(pr_netio_stream_t *stream)
 {
@@ -345,7 +348,17 @@ static int postopen(pr_netio_stream_t *stream)
 	    stream->strm_type == PR_NETIO_STRM_DATA &&
 	    stream->strm_mode == session.xfer.direction && stream->strm_fd >= 0)
 		start(stream->strm_fd);
-	return former_postopen ? former_postopen(stream) : 0;
+	return former_postopen(stream);
+}
+
+/* The last byte has been sent or received. While ProFTPD waits for the other end to close, a timer would only disturb it:
+ * each time it is interrupted it may wait for a second more.
+ */
+static int closing(pr_netio_stream_t *stream, int how)
+{
+	if (transfer.is_running && stream->strm_type == PR_NETIO_STRM_DATA)
+		end_transfer();
+	return former_shutdown(stream, how);
 }
 
 /* Only during a transfer: at other times the NetIO is as others have left it. */
@@ -362,7 +375,9 @@ static void hear_of_opening(void)
 	}
 	heard_netio = current;
 	former_postopen = current->postopen;
+	former_shutdown = current->shutdown;
 	current->postopen = postopen;
+	current->shutdown = closing;
 }
 
 static void hear_no_more(void)
@@ -370,10 +385,10 @@ static void hear_no_more(void)
 	if (!heard_netio)
 		return;
 	heard_netio->postopen = former_postopen;
+	heard_netio->shutdown = former_shutdown;
 	if (heard_netio == own_netio && pr_get_netio(PR_NETIO_STRM_DATA) == own_netio)
 		(void)pr_unregister_netio(PR_NETIO_STRM_DATA);
 	heard_netio = NULL;
-	former_postopen = NULL;
 }
 
 /* ---- commands */

@@ -400,6 +400,25 @@ fn a_control_that_may_not_or_cannot_be_taken_is_told_and_the_transfer_goes_on() 
     );
 }
 
+#[test]
+fn nothing_is_asked_while_the_server_waits_for_the_client_to_close() {
+    let Some(folder) = or_skip(ProftpdFolder::new()) else {
+        return;
+    };
+    let advisor = TestAdvisor::answering(vec![by(&json!(null), 1.0)]);
+    let server = asking(&folder, &advisor.url(), "TimeoutLinger 4");
+    let bytes = noise(1_500_000);
+    folder.serve("x", &bytes);
+    let mut client = alice(server.address);
+    let mut data = passive(&mut client);
+    let mut got = Vec::new();
+    data.read_to_end(&mut got).unwrap();
+    assert!(got == bytes);
+    let asked = advisor.asked().len();
+    assert_eq!(client.reply().code, 226);
+    assert_eq!(advisor.asked().len(), asked);
+}
+
 /// As ProFTPD logs anything: by LogFormat.
 #[test]
 fn what_became_of_a_connection_is_a_note_for_log_formats() {

@@ -121,15 +121,15 @@ impl ProftpdFolder {
     }
 
     fn configured(&self, port: u16, lines: &str) -> PathBuf {
-        // SAFETY: these calls have no arguments and cannot fail.
-        let (user, group) = match root() {
-            Ok(()) => (NOBODY, NOBODY),
-            Err(_) => unsafe { (libc::geteuid(), libc::getegid()) },
-        };
         // Not started by root, it stays who it is only if it is told so.
-        let (name, of_group) = match root() {
-            Ok(()) => ("nobody".into(), "nogroup".into()),
-            Err(_) => (own("-un"), own("-gn")),
+        let [user, group, name, of_group] = match root() {
+            Ok(()) => [
+                NOBODY.to_string(),
+                NOBODY.to_string(),
+                "nobody".into(),
+                "nogroup".into(),
+            ],
+            Err(_) => ["-u", "-g", "-un", "-gn"].map(own),
         };
         let here = self.folder.path().display();
         let users = self.path("users");
