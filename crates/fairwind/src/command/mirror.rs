@@ -113,12 +113,7 @@ impl Mirror {
     fn show(&self, plan: &Plan, way: Way) -> Result<(), Failure> {
         let mut actions = Vec::new();
         for path in &plan.make {
-            let shown = if path.is_empty() {
-                b".".as_slice()
-            } else {
-                path
-            };
-            actions.push(("make", printable(&join(shown, b"")), None));
+            actions.push(("make", directory(path), None));
         }
         for (path, job) in &plan.files {
             let action = match way {
@@ -191,7 +186,7 @@ impl Done {
         failures.extend(plan.refused.into_iter().map(|what| (what, "not mirrored")));
         for path in &plan.make {
             match directories.make(&mut connection, path) {
-                Ok(()) => done.made.push(printable(path)),
+                Ok(()) => done.made.push(directory(path)),
                 // Each file below it fails, too; the others are moved.
                 Err(error @ (ClientError::Refused { .. } | ClientError::Name(_))) => {
                     failures.push((error.to_string(), "not made"));
@@ -237,6 +232,14 @@ impl Done {
         let mut text: String = deleted.collect();
         text.push_str(&unchanged(self.unchanged));
         text
+    }
+}
+
+/// A directory by its path from the root, with a slash behind it.
+fn directory(path: &[u8]) -> String {
+    match path {
+        b"" => "./".to_owned(),
+        path => printable(&join(path, b"")),
     }
 }
 

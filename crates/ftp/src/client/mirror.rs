@@ -178,7 +178,7 @@ impl Mirror {
                 .filter(|found| !wanted.contains(found.path.as_slice()))
                 .collect();
             // A directory comes before what is below it.
-            extra.sort_by(|a, b| slashed(a).cmp(&slashed(b)));
+            extra.sort_by_key(|found| slashed(found));
             for found in extra {
                 let is_below = above
                     .as_ref()

@@ -3,6 +3,7 @@
 //! `*`, `?` and `[…]` stand for characters of one name, `**` for any number of directories; `%XX` means the byte
 //! itself. As in a shell, a pattern matches a name that begins with a dot only if it begins with one itself.
 
+use std::collections::HashSet;
 use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
@@ -29,6 +30,23 @@ pub struct Match {
     pub name: Vec<u8>,
     /// Its entry in a listing; `None` for a URL without patterns, of which the server has not been asked.
     pub entry: Option<Entry>,
+}
+
+/// What has been seen on the way.
+#[derive(Default)]
+struct Walked {
+    found: Vec<Match>,
+    /// Number of entries in all listings.
+    entries: usize,
+    /// The `unique` facts of the directories that `**` has entered: a link can lead back to one of them.
+    seen: HashSet<String>,
+}
+
+impl Walked {
+    fn is_new(&mut self, directory: &Entry) -> bool {
+        let unique = directory.unique.clone();
+        unique.is_none_or(|unique| self.seen.insert(unique))
+    }
 }
 
 impl Selection {
@@ -69,8 +87,9 @@ impl Selection {
                 entry: None,
             }]);
         }
-        let mut found = Vec::new();
-        self.walk(connection, &self.steps, Vec::new(), 0, &mut found)?;
+        let mut walked = Walked::default();
+        self.walk(connection, &self.steps, Vec::new(), 0, &mut walked)?;
+        let mut found = walked.found;
         found.sort_by(|a: &Match, b| a.name.cmp(&b.name));
         // `**` can lead to the same place in several ways.
         found.dedup_by(|a, b| a.name == b.name);
@@ -93,21 +112,15 @@ impl Selection {
         steps: &[Step],
         below: Vec<u8>,
         depth: usize,
-        found: &mut Vec<Match>,
+        walked: &mut Walked,
     ) -> Result<(), ClientError> {
-        if depth > scan::MAX_DEPTH || found.len() > scan::MAX_ENTRIES {
+        if depth > scan::MAX_DEPTH || walked.entries > scan::MAX_ENTRIES {
             return Err(ClientError::Usage(format!(
                 "{}: more than {} directories deep, or more than {} files",
                 self.base,
                 scan::MAX_DEPTH,
                 scan::MAX_ENTRIES
             )));
-        }
-        let Some((step, inner)) = steps.split_first() else {
-            return Ok(());
-        };
-        if *step == Step::Deep && !inner.is_empty() {
-            self.walk(connection, inner, below.clone(), depth, found)?;
         }
         let directory = join(&self.base.path, &below);
         let entries = match connection.with(|session| session.list(&directory)) {
@@ -119,20 +132,40 @@ impl Selection {
             }
             entries => entries?,
         };
+        walked.entries += entries.len();
+        self.take(connection, steps, &entries, &below, depth, walked)
+    }
+
+    /// Adds what matches `steps` among the entries of the directory `below` the base.
+    fn take(
+        &self,
+        connection: &mut Connection,
+        steps: &[Step],
+        entries: &[Entry],
+        below: &[u8],
+        depth: usize,
+        walked: &mut Walked,
+    ) -> Result<(), ClientError> {
+        let Some((step, inner)) = steps.split_first() else {
+            return Ok(());
+        };
+        if *step == Step::Deep && !inner.is_empty() {
+            self.take(connection, inner, entries, below, depth, walked)?;
+        }
         for entry in entries {
             // Names that lead elsewhere are no part of this directory.
             if entry.local_name().is_none() || !step.takes(&entry.name) {
                 continue;
             }
-            let name = join(&below, &entry.name);
+            let name = join(below, &entry.name);
             let is_directory = entry.kind == Kind::Directory;
             match step {
-                Step::Deep if is_directory => {
-                    self.walk(connection, steps, name.clone(), depth + 1, found)?;
+                Step::Deep if is_directory && walked.is_new(entry) => {
+                    self.walk(connection, steps, name.clone(), depth + 1, walked)?;
                 }
                 Step::Name(_) if !inner.is_empty() => {
                     if is_directory || entry.kind == Kind::Link {
-                        self.walk(connection, inner, name, depth + 1, found)?;
+                        self.walk(connection, inner, name, depth + 1, walked)?;
                     }
                     continue;
                 }
@@ -140,10 +173,10 @@ impl Selection {
             }
             let is_last = inner.is_empty();
             if is_last && (is_directory || !self.only_directories) {
-                found.push(Match {
+                walked.found.push(Match {
                     place: self.base.with_path(join(&self.base.path, &name)),
                     name,
-                    entry: Some(entry),
+                    entry: Some(entry.clone()),
                 });
             }
         }
@@ -229,6 +262,30 @@ fn split_at_pattern(text: &str) -> Option<(&str, &str)> {
     let first = path.find(['*', '?', '['])?;
     let begin = root + path[..first].rfind('/')? + 1;
     Some((&text[..begin], &text[begin..root + path.len()]))
+}
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::cases;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn whatever_a_url_says_it_leads_to_one_server_and_smuggles_nothing_in(
+            path in "[a*?\\[\\]/%0-9A-F;=#.ä -]{0,30}",
+        ) {
+            if let Ok(selection) = format!("ftp://h/{path}").parse::<Selection>() {
+                let base = selection.base();
+                prop_assert_eq!((base.host.as_str(), base.port), ("h", 21));
+                prop_assert!(!base.path.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')));
+                prop_assert!(!selection.has_patterns() || base.is_directory());
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -36,6 +36,8 @@ fn patterns_find_the_same_on_every_server() {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "x").unwrap();
         }
+        // It leads back to where it is.
+        symlink(".", peer.there.join("run2/loop")).unwrap();
         let name = peer.name;
         assert_eq!(
             found(&peer, "run?/*.h5"),

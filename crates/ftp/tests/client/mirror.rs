@@ -121,6 +121,19 @@ fn a_listing_that_is_not_complete_deletes_nothing() {
         });
         assert!(plan.is_err(), "{reply}");
     }
+    // As vsftpd lists a directory that it may not read, and a server that could not go on.
+    for listed in [
+        "226 Transfer done (but failed to open directory).\r\n",
+        "426 Broken\r\n",
+        "451 No more\r\n",
+    ] {
+        let plan = plan_of(Script {
+            listing,
+            listed,
+            ..Script::default()
+        });
+        assert!(plan.is_err(), "{listed}");
+    }
     let empty = plan_of(Script::default()).unwrap_err().to_string();
     assert!(empty.starts_with("the source is empty"), "{empty}");
 }

@@ -22,6 +22,8 @@ pub(super) struct Script {
     pub listing: &'static str,
     /// The data sent for NLST, if different.
     pub names: Option<&'static [u8]>,
+    /// The reply when a listing has been sent.
+    pub listed: &'static str,
     /// The only file.
     pub content: Vec<u8>,
     /// Replies that replace the server's own, by verb; an empty one means no reply.
@@ -38,6 +40,7 @@ impl Default for Script {
             passive_address: None,
             listing: "",
             names: None,
+            listed: "226 That was it\r\n",
             content: b"content".to_vec(),
             replies: Vec::new(),
         }
@@ -116,7 +119,12 @@ fn session(stream: TcpStream, script: &Script, heard: &Mutex<Vec<String>>) -> st
                 format!("227 Here ({address},{},{})", port >> 8, port & 255)
             }
             "RETR" => {
-                send(&mut out, listener.take(), &script.content)?;
+                send(
+                    &mut out,
+                    listener.take(),
+                    &script.content,
+                    "226 That was it\r\n",
+                )?;
                 continue;
             }
             "STOR" => {
@@ -124,12 +132,13 @@ fn session(stream: TcpStream, script: &Script, heard: &Mutex<Vec<String>>) -> st
                 continue;
             }
             "MLSD" | "LIST" => {
-                send(&mut out, listener.take(), script.listing.as_bytes())?;
+                let listing = script.listing.as_bytes();
+                send(&mut out, listener.take(), listing, script.listed)?;
                 continue;
             }
             "NLST" => {
                 let names = script.names.unwrap_or(script.listing.as_bytes());
-                send(&mut out, listener.take(), names)?;
+                send(&mut out, listener.take(), names, script.listed)?;
                 continue;
             }
             "QUIT" => "221 Bye".into(),
@@ -147,7 +156,12 @@ fn listen(listener: &mut Option<TcpListener>) -> std::io::Result<u16> {
     Ok(port)
 }
 
-fn send(out: &mut TcpStream, listener: Option<TcpListener>, bytes: &[u8]) -> std::io::Result<()> {
+fn send(
+    out: &mut TcpStream,
+    listener: Option<TcpListener>,
+    bytes: &[u8],
+    end: &str,
+) -> std::io::Result<()> {
     let Some(listener) = listener else {
         return out.write_all(b"425 How?\r\n");
     };
@@ -155,7 +169,7 @@ fn send(out: &mut TcpStream, listener: Option<TcpListener>, bytes: &[u8]) -> std
     out.write_all(b"150 Here it comes\r\n")?;
     data.write_all(bytes)?;
     drop(data);
-    out.write_all(b"226 That was it\r\n")
+    out.write_all(end.as_bytes())
 }
 
 fn take(out: &mut TcpStream, listener: Option<TcpListener>) -> std::io::Result<()> {

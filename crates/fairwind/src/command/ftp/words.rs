@@ -178,7 +178,7 @@ fn encoded(word: &str) -> String {
     let mut text = String::new();
     let mut rest = word;
     while let Some(at) = rest.find('%') {
-        text.push_str(&percent_encode(rest[..at].as_bytes(), WORD).to_string());
+        text.push_str(&percent_encode(&rest.as_bytes()[..at], WORD).to_string());
         let code = rest.get(at + 1..at + 3);
         let is_code = code.is_some_and(|code| code.bytes().all(|byte| byte.is_ascii_hexdigit()));
         text.push_str(if is_code { "%" } else { "%25" });
