@@ -18,6 +18,7 @@ mod reproduce;
 mod run;
 mod run_direct;
 mod serve;
+mod serve_operator;
 mod serve_rights;
 mod trace;
 mod turn;

@@ -7,12 +7,14 @@ pub mod advised;
 pub mod background;
 pub mod buffers;
 pub mod drs;
+mod gate;
 mod keepalive;
 mod mover;
 mod plan;
 mod rate_limited_log;
 mod watcher;
 
+pub use gate::{Gate, Open};
 pub use keepalive::limit_silence;
 pub use mover::{Bounds, Meter, Mover, TransferError};
 pub use plan::{Buffer, SocketPlan};

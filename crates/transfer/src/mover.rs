@@ -16,7 +16,7 @@ use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
-use super::{Direction, TransferWatcher};
+use super::{Direction, Gate, Open, TransferWatcher};
 
 /// Timeout of one wait for room in the socket. A single call of sendfile may wait up to four times.
 const WAIT_TIMEOUT: Duration = Duration::from_millis(12);
@@ -188,6 +188,7 @@ pub struct Mover<'a> {
     meter: &'a Meter,
     watcher: &'a mut dyn TransferWatcher,
     bounds: Bounds,
+    gate: &'a dyn Gate,
     /// When the transfer began.
     begin: Instant,
     last: Instant,
@@ -217,10 +218,18 @@ impl<'a> Mover<'a> {
             meter,
             watcher,
             bounds,
+            gate: &Open,
             begin: Instant::now(),
             last: Instant::now(),
             period: (Instant::now(), 0),
         })
+    }
+
+    /// Moves no more than `gate` lets through.
+    #[must_use]
+    pub fn through(mut self, gate: &'a dyn Gate) -> Self {
+        self.gate = gate;
+        self
     }
 
     /// Sends bytes `first..end` of the file, or up to its end if that comes first, without copying them
@@ -240,7 +249,8 @@ impl<'a> Mover<'a> {
         let _ = fadvise(file, first, None, Advice::Sequential);
         let (mut offset, mut stride) = (first, Stride(CHUNK));
         while offset < end {
-            let count = usize::try_from(end - offset).map_or(stride.0, |rest| rest.min(stride.0));
+            let most = self.admitted(stride.0)?;
+            let count = usize::try_from(end - offset).map_or(most, |rest| rest.min(most));
             let begin = self.last;
             match rustix::fs::sendfile(self.socket, file, Some(&mut offset), count) {
                 Ok(0) => break,
@@ -280,7 +290,8 @@ impl<'a> Mover<'a> {
                 Err(error) => return Err(TransferError::File(error)),
             };
             while !rest.is_empty() {
-                match (&mut &*self.socket).write(rest) {
+                let most = self.admitted(rest.len())?;
+                match (&mut &*self.socket).write(&rest[..most]) {
                     Ok(count) => {
                         rest = &rest[count..];
                         self.moved(count)?;
@@ -343,7 +354,8 @@ impl<'a> Mover<'a> {
         sink: &mut dyn Write,
     ) -> Result<(), TransferError> {
         loop {
-            match (&mut &*self.socket).read(buffer) {
+            let most = self.admitted(buffer.len())?;
+            match (&mut &*self.socket).read(&mut buffer[..most]) {
                 // Once stopped, an end of stream does not mean that all bytes have come.
                 Ok(0) if self.meter.is_stopped() => return Err(TransferError::Stopped),
                 Ok(0) => return sink.flush().map_err(TransferError::File),
@@ -381,8 +393,34 @@ impl<'a> Mover<'a> {
         }
     }
 
+    /// Waits until the gate lets bytes through; returns how many at most. The time is not the other host's:
+    /// it counts neither as a stall nor as slowness.
+    fn admitted(&mut self, most: usize) -> Result<usize, TransferError> {
+        let begin = Instant::now();
+        let until = begin + self.gate.wait(begin);
+        if until > begin {
+            loop {
+                let now = Instant::now();
+                if now >= until {
+                    break;
+                }
+                if now - self.begin >= self.bounds.longest {
+                    return Err(TransferError::Long(self.bounds.longest));
+                }
+                std::thread::sleep((until - now).min(WAIT_TIMEOUT));
+                self.watcher.progressed(self.meter.moved());
+                self.go_on()?;
+            }
+            let waited = begin.elapsed();
+            self.last += waited;
+            self.period.0 += waited;
+        }
+        Ok(most.min(self.gate.piece()))
+    }
+
     fn moved(&mut self, count: usize) -> Result<(), TransferError> {
         self.count(count);
+        self.gate.spent(count, self.last);
         self.keep_bounds(self.last)?;
         self.go_on()
     }

@@ -69,6 +69,12 @@ pub(crate) struct Serve {
     /// Network of other servers with which third-party transfers are allowed; repeatable
     #[arg(long, value_name = "NETWORK")]
     foreign_peer: Vec<ipnet::IpNet>,
+    /// Network whose clients are served, and no others; repeatable
+    #[arg(long, value_name = "NETWORK")]
+    allow: Vec<ipnet::IpNet>,
+    /// Network whose clients are not served; repeatable
+    #[arg(long, value_name = "NETWORK")]
+    deny: Vec<ipnet::IpNet>,
     /// Buffers of data connections: `auto` for the kernel's own, or a size such as 64KiB [default: auto]
     #[arg(long, value_name = "SIZE")]
     buffer: Option<Buffer>,
@@ -98,6 +104,24 @@ pub(crate) struct Serve {
     /// Concurrent sessions from one address [default: 100]
     #[arg(long, value_name = "NUMBER")]
     sessions_per_address: Option<usize>,
+    /// Concurrent sessions [default: 2000]
+    #[arg(long, value_name = "NUMBER")]
+    max_sessions: Option<usize>,
+    /// Concurrent sessions of one named user [default: no limit]
+    #[arg(long, value_name = "NUMBER")]
+    sessions_per_user: Option<usize>,
+    /// Rate of all transfers together, bytes per second such as 10MB [default: no limit]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate_limit: Option<u64>,
+    /// Rate of all transfers of one named user, bytes per second [default: no limit]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate_per_user: Option<u64>,
+    /// Rate of all transfers with one address, bytes per second [default: no limit]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate_per_address: Option<u64>,
+    /// Check the configuration, the users and their directories, and exit
+    #[arg(long)]
+    check: bool,
     /// Ask for a password, or read one line of standard input, print its hash, and exit
     #[arg(long)]
     hash_password: bool,
@@ -108,6 +132,12 @@ impl Serve {
         if self.hash_password {
             let hash = server::hash_password(&read_password()?).map_err(Failure::work)?;
             output::line(&hash)?;
+            return Ok(());
+        }
+        if self.check {
+            let config = self.configuration(|file| std::fs::read_to_string(file))?;
+            server::check(&config).map_err(Failure::input)?;
+            output::line("the configuration is valid")?;
             return Ok(());
         }
         log_to_standard_error();
@@ -196,8 +226,22 @@ impl Serve {
         if let Some((first, last)) = self.passive_ports {
             config.passive_ports = Some(first..=last);
         }
-        if let Some(number) = self.sessions_per_address {
-            config.limits.sessions_per_address = number;
+        config.allow.extend(self.allow.iter().cloned());
+        config.deny.extend(self.deny.iter().cloned());
+        let limits = &mut config.limits;
+        for (limit, chosen) in [
+            (&mut limits.sessions_per_address, self.sessions_per_address),
+            (&mut limits.sessions, self.max_sessions),
+            (&mut limits.sessions_per_user, self.sessions_per_user),
+        ] {
+            *limit = chosen.unwrap_or(*limit);
+        }
+        for (limit, chosen) in [
+            (&mut limits.rate, self.rate_limit),
+            (&mut limits.rate_per_user, self.rate_per_user),
+            (&mut limits.rate_per_address, self.rate_per_address),
+        ] {
+            *limit = chosen.unwrap_or(*limit);
         }
         Ok(config)
     }
@@ -221,9 +265,18 @@ fn parse_user(text: &str) -> Result<UserConfig, Failure> {
     Ok(UserConfig {
         name: name.to_owned(),
         password,
-        home: None,
         write: true,
+        ..UserConfig::default()
     })
+}
+
+/// A rate in bytes per second, with a unit as sizes have it; 0: no limit.
+fn rate(text: &str) -> Result<u64, String> {
+    match text.parse::<Buffer>() {
+        _ if text == "0" => Ok(0),
+        Ok(Buffer::Fixed(bytes)) if bytes as u64 >= 1_000 => Ok(bytes as u64),
+        _ => Err(format!("{text:?} is not a rate from 1kB to 1GB per second")),
+    }
 }
 
 fn ports(text: &str) -> Result<(u16, u16), String> {

@@ -32,6 +32,10 @@ pub struct Config {
     /// Networks that data connections may go to and come from, besides the client's own address: the
     /// other servers of third-party transfers. Empty: none.
     pub foreign_peers: Vec<IpNet>,
+    /// Networks whose clients are served; empty: all that are not denied.
+    pub allow: Vec<IpNet>,
+    /// Networks whose clients are not served.
+    pub deny: Vec<IpNet>,
     /// Buffers of data sockets.
     pub buffer: Buffer,
     /// Whether dynamic right-sizing is offered.
@@ -68,6 +72,8 @@ impl Config {
             passive_ports: None,
             masquerade: None,
             foreign_peers: Vec::new(),
+            allow: Vec::new(),
+            deny: Vec::new(),
             buffer: Buffer::Auto,
             drs: true,
             advisor: None,
@@ -117,7 +123,7 @@ impl FromStr for SyncPolicy {
 }
 
 /// A named user.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UserConfig {
@@ -139,7 +145,7 @@ pub struct UserConfig {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Concurrent sessions.
+    /// As `--max-sessions`.
     pub sessions: usize,
     /// As `--sessions-per-address`.
     pub sessions_per_address: usize,
@@ -178,6 +184,14 @@ pub struct Limits {
     pub drs_bytes_per_address: u64,
     /// Length of a command line, bytes.
     pub line: usize,
+    /// As `--sessions-per-user`; 0: no limit.
+    pub sessions_per_user: usize,
+    /// As `--rate-limit`; 0: no limit.
+    pub rate: u64,
+    /// As `--rate-per-user`; 0: no limit.
+    pub rate_per_user: u64,
+    /// As `--rate-per-address`; 0: no limit.
+    pub rate_per_address: u64,
 }
 
 impl Default for Limits {
@@ -201,6 +215,10 @@ impl Default for Limits {
             drs_bytes: 512 << 20,
             drs_bytes_per_address: 128 << 20,
             line: 4_096 + 16,
+            sessions_per_user: 0,
+            rate: 0,
+            rate_per_user: 0,
+            rate_per_address: 0,
         }
     }
 }
@@ -208,9 +226,20 @@ impl Default for Limits {
 /// The longest time that may be set, a hundred years: the arithmetic of clocks must not overflow.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
+/// The lowest rate that may be set, bytes per second.
+const LEAST_RATE: u64 = 1_000;
+
+/// What is wrong with a configuration, and where.
+struct Wrong {
+    /// The key, and the table that it is in, if any.
+    key: (Option<&'static str>, &'static str),
+    why: String,
+}
+
 impl Limits {
-    /// Checks that clocks can represent all times.
-    fn check(&self) -> Result<(), String> {
+    /// Checks that clocks can represent all times, and that rates can be kept.
+    fn check(&self) -> Result<(), Wrong> {
+        let wrong = |key, why| Err(Wrong { key: (Some("limits"), key), why });
         let longest = LONGEST.as_secs();
         for (key, value, longest) in [
             ("idle_s", self.idle_s, longest),
@@ -224,7 +253,16 @@ impl Limits {
             ("checksum_s", self.checksum_s, longest),
         ] {
             if value > longest {
-                return Err(format!("limits: {key} = {value}: {longest} at most"));
+                return wrong(key, format!("{value}: {longest} at most"));
+            }
+        }
+        for (key, value) in [
+            ("rate", self.rate),
+            ("rate_per_user", self.rate_per_user),
+            ("rate_per_address", self.rate_per_address),
+        ] {
+            if (1..LEAST_RATE).contains(&value) {
+                return wrong(key, format!("{value}: 0 or at least {LEAST_RATE} bytes per second"));
             }
         }
         Ok(())
@@ -296,23 +334,55 @@ struct File {
     partial_age_h: Option<NonZeroU32>,
     /// Limits on what clients use: a table.
     limits: Option<Limits>,
+    /// As `--allow`: an array.
+    #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
+    allow: Option<Vec<IpNet>>,
+    /// As `--deny`: an array.
+    #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
+    deny: Option<Vec<IpNet>>,
+}
+
+/// The error in the text of a configuration file, with its line.
+fn told(text: &str, wrong: Wrong) -> String {
+    let Wrong { key: (table, key), why } = wrong;
+    let name = table.map_or(key.to_owned(), |table| format!("{table}.{key}"));
+    match line_of(text, table, key) {
+        Some(line) => format!("line {line}: {name} = {why}"),
+        None => format!("{name} = {why}"),
+    }
+}
+
+/// The line on which a key stands, from 1.
+fn line_of(text: &str, table: Option<&str>, key: &str) -> Option<usize> {
+    let root = toml::de::DeTable::parse(text).ok()?;
+    let root = root.get_ref();
+    let table = match table {
+        Some(name) => root.get(name)?.get_ref().as_table()?,
+        None => root,
+    };
+    let (key, _) = table.get_key_value(key)?;
+    let before = text.get(..key.span().start)?;
+    Some(1 + before.matches('\n').count())
 }
 
 impl Config {
     /// Applies the text of a configuration file.
     ///
     /// # Errors
-    /// What is wrong; with its line if the text is not valid TOML or has an unknown key.
+    /// What is wrong, with its line.
     pub fn read(&mut self, text: &str) -> Result<(), String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        self.apply(file).map_err(|wrong| told(text, wrong))
+    }
+
+    fn apply(&mut self, file: File) -> Result<(), Wrong> {
+        let wrong = |key, why| Wrong { key: (None, key), why };
         if let Some(buffer) = file.buffer {
-            self.buffer = buffer.parse()?;
+            self.buffer = buffer.parse().map_err(|why| wrong("buffer", why))?;
         }
         match file.passive_ports {
             Some([first, last]) if first == 0 || first > last => {
-                return Err(format!(
-                    "passive_ports: [{first}, {last}] is not a range of ports"
-                ));
+                return Err(wrong("passive_ports", format!("[{first}, {last}]: not a range of ports")));
             }
             Some([first, last]) => self.passive_ports = Some(first..=last),
             None => {}
@@ -336,6 +406,8 @@ impl Config {
         if let Some(hours) = file.partial_age_h {
             self.partial_age = Duration::from_secs(u64::from(hours.get()) * 3_600);
         }
+        self.allow = file.allow.unwrap_or(std::mem::take(&mut self.allow));
+        self.deny = file.deny.unwrap_or(std::mem::take(&mut self.deny));
         if let Some(limits) = file.limits {
             limits.check()?;
             self.limits = limits;
@@ -390,7 +462,11 @@ mod tests {
             error.contains("line 2") && error.contains("anonymus"),
             "{error}"
         );
-        assert!(Config::new("/srv").read("passive_ports = [9, 3]").is_err());
+        let error = Config::new("/srv").read("drs = true\npassive_ports = [9, 3]");
+        assert_eq!(
+            error.unwrap_err(),
+            "line 2: passive_ports = [9, 3]: not a range of ports"
+        );
         assert!(Config::new("/srv").read("partial_age_h = 0").is_err());
     }
 
@@ -415,6 +491,11 @@ mod tests {
                 .read(&format!("[limits]\n{key} = 3000000000"))
                 .unwrap();
         }
+        let error = config.read("# Ours\n[limits]\nidle_s = 9\nrate = 1\n");
+        assert_eq!(
+            error.unwrap_err(),
+            "line 4: limits.rate = 1: 0 or at least 1000 bytes per second"
+        );
     }
 
     #[test]

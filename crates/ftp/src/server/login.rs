@@ -40,8 +40,16 @@ impl Session {
             self.check_ban()?;
         }
         if let Some(user) = user {
+            let most = self.shared.config.limits.sessions_per_user;
+            let seat = if user.anonymous {
+                None
+            } else {
+                let seat = self.shared.ledger.users.take(&user.name, most);
+                Some(seat.ok_or_else(|| Reply::new(530, "Too many sessions of this user; try again later"))?)
+            };
             tracing::info!("{peer}: {} logs in", user.name);
             self.state.user = Some(user);
+            self.state.seat = seat;
             return Ok(Reply::new(230, "Login successful"));
         }
         let limits = self.shared.config.limits.clone();

@@ -19,10 +19,12 @@ mod listing;
 mod login;
 mod matches;
 mod names;
+mod networks;
 mod partial;
 mod passwords;
 mod pattern;
 mod ports;
+mod rates;
 mod reserve;
 mod session;
 mod transfer;
@@ -57,10 +59,11 @@ use extension::Select;
 use guesses::Guesses;
 use passwords::Checks;
 use ports::Ports;
+use rates::Rates;
 use reserve::Reserve;
 use session::Session;
 use uploads::Uploads;
-use users::Users;
+use users::{Crowd, Users};
 use work::is_out_of_descriptors;
 use xferlog::Xferlog;
 
@@ -84,8 +87,11 @@ struct Ledger {
     guesses: Guesses,
     checksums: Checksums,
     uploads: Uploads,
+    users: Crowd,
+    rates: Rates,
 }
 
+static DENIED: RateLimitedLog = RateLimitedLog::new();
 static CROWD: RateLimitedLog = RateLimitedLog::new();
 static CONTROL: RateLimitedLog = RateLimitedLog::new();
 static ACCEPT: RateLimitedLog = RateLimitedLog::new();
@@ -133,6 +139,7 @@ impl Reload {
         };
         let extensions = (self.select)(&config)?;
         let shared = Shared::open(config, extensions, &old.ledger, Some(&old))?;
+        shared.ledger.rates.set(&shared.config.limits);
         *self.current.write() = Arc::new(shared);
         Ok(())
     }
@@ -189,6 +196,7 @@ impl Server {
     ) -> io::Result<Self> {
         let extensions = select(&config)?;
         let shared = Shared::open(config, extensions, &Arc::default(), None)?;
+        shared.ledger.rates.set(&shared.config.limits);
         let address = shared.config.listen;
         let listener = listen(address)
             .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
@@ -251,6 +259,10 @@ impl Server {
                     reserve.refill();
                     let (shared, stop) = (self.reload.current(), stop.clone());
                     let (peer, session) = (peer.ip().to_canonical(), session.clone());
+                    if !networks::admits(&shared.config.allow, &shared.config.deny, peer) {
+                        refuse(&stream, peer);
+                        continue;
+                    }
                     tokio::spawn(serve(stream, peer, shared, stop, session));
                 }
                 Err(error) if is_out_of_descriptors(&error) => {
@@ -280,6 +292,21 @@ impl Server {
         let _ = tokio::time::timeout(STOP_TIMEOUT, ended).await;
         Ok(())
     }
+}
+
+/// Sends a client away from whose network none is served.
+fn refuse(stream: &TcpStream, peer: IpAddr) {
+    DENIED.warn(|| format!("{peer}: a client from a denied network"));
+    // What does not fit into the buffer of a new connection does not matter.
+    let _ = stream.try_write(&Reply::new(421, "Not served to your network").encode());
+}
+
+/// Checks what [`Server::bind`] would open, except for sockets and logs.
+///
+/// # Errors
+/// If a directory cannot be opened or a user is invalid; the error names it.
+pub fn check(config: &Config) -> io::Result<()> {
+    Users::open(config, None).map(drop)
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {

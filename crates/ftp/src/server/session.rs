@@ -17,7 +17,7 @@ use super::control::Control;
 use super::extension::SessionExtension;
 use super::files::Root;
 use super::listing::Selection;
-use super::users::User;
+use super::users::{Seat, User};
 use super::work::file_failure;
 use crate::protocol::command::{ByteRange, Representation};
 use crate::protocol::digest::Algorithm;
@@ -52,6 +52,8 @@ pub(super) struct State {
     /// The name given by USER.
     pub(super) name: Option<String>,
     pub(super) user: Option<User>,
+    /// Of a named user.
+    pub(super) seat: Option<Seat>,
     pub(super) cwd: VirtualPath,
     pub(super) representation: Representation,
     pub(super) restart: u64,

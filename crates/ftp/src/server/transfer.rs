@@ -16,6 +16,7 @@ use super::files::Root;
 use super::listing::{Form, Subject};
 use super::names::free_to_take;
 use super::partial::UploadError;
+use super::rates::RateGate;
 use super::session::{AfterQuit, Failure, Interruption, Session};
 use super::upload::{Start, Upload, force_name};
 use super::uploads::Key;
@@ -335,12 +336,22 @@ impl Session {
         let stream = Arc::new(stream);
         meter.ends_waits_on(&stream, work.direction());
         let (seen, bounds) = (Arc::clone(meter), self.shared.config.limits.transfer());
-        let running =
-            tokio::task::spawn_blocking(move || work.run(&stream, &seen, &mut watchers, bounds));
+        let gate = self.gate();
+        let running = tokio::task::spawn_blocking(move || {
+            work.run(&stream, &seen, &mut watchers, bounds, &gate)
+        });
         let (outcome, interruption) = self
             .run_interruptible(running, meter, AfterQuit::GoesOn)
             .await?;
         Ok((outcome.map_err(io::Error::other)?, interruption))
+    }
+
+    /// What limits the rate of a transfer.
+    fn gate(&self) -> RateGate {
+        let user = self.state.user.as_ref().filter(|user| !user.anonymous);
+        let peer = self.control.facts.peer.ip();
+        let rates = &self.shared.ledger.rates;
+        rates.gate(user.map(|user| user.name.as_str()), peer)
     }
 
     /// Completes or abandons an upload, and returns the last reply; true if all bytes were moved.

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::config::Config;
 use super::files::Root;
 use super::passwords::{Memory, Secret};
@@ -19,6 +21,45 @@ pub(super) struct User {
     pub write: bool,
     /// The user's files.
     pub root: Arc<Root>,
+}
+
+/// How many sessions each named user has.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Crowd(Arc<Mutex<HashMap<String, usize>>>);
+
+/// The place of a session among those of its user; freed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    crowd: Crowd,
+    user: String,
+}
+
+impl Crowd {
+    /// Takes a place for a session of `user`; none if it has `most` already; 0: no limit.
+    pub(super) fn take(&self, user: &str, most: usize) -> Option<Seat> {
+        let mut sessions = self.0.lock();
+        let has = sessions.entry(user.to_owned()).or_default();
+        if most > 0 && *has >= most {
+            return None;
+        }
+        *has += 1;
+        Some(Seat {
+            crowd: self.clone(),
+            user: user.to_owned(),
+        })
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut sessions = self.crowd.0.lock();
+        if let Some(has) = sessions.get_mut(&self.user) {
+            *has -= 1;
+            if *has == 0 {
+                sessions.remove(&self.user);
+            }
+        }
+    }
 }
 
 /// All users.
@@ -135,8 +176,8 @@ mod tests {
             users: vec![UserConfig {
                 name: "alice".into(),
                 password: hash_password("correct horse").unwrap(),
-                home: None,
                 write: true,
+                ..UserConfig::default()
             }],
             ..Config::new(dir)
         }
@@ -165,8 +206,7 @@ mod tests {
                 "$argon2id$v=19$m={memory},t={passes},p=1$c29tZXNhbHQ$\
                  AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
             ),
-            home: None,
-            write: false,
+            ..UserConfig::default()
         };
         let config = Config {
             users: vec![

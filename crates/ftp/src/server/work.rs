@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use fairwind_transfer::{Bounds, Direction, Meter, Mover, TransferError, TransferWatcher};
+use fairwind_transfer::{Bounds, Direction, Gate, Meter, Mover, TransferError, TransferWatcher};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -107,9 +107,10 @@ impl Work {
         meter: &Meter,
         watcher: &mut dyn TransferWatcher,
         bounds: Bounds,
+        gate: &dyn Gate,
     ) -> Outcome {
         let mover = match Mover::new(stream, meter, watcher, bounds) {
-            Ok(mover) => mover,
+            Ok(mover) => mover.through(gate),
             Err(error) => return self.ends_with(error),
         };
         match self {

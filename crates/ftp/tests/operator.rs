@@ -1,0 +1,3 @@
+//! What the operator of a public server sets: who is served, how much, and with which rights.
+
+mod limits;
