@@ -17,11 +17,17 @@ fn check(text: &str) -> Output {
 #[test]
 fn a_check_says_what_is_wrong_and_where_and_starts_nothing() {
     for (text, told) in [
-        ("[limits]\nrate = 1\n", "line 2: limits.rate = 1: 0 or at least 1000 bytes per second"),
+        (
+            "[limits]\nrate = 1\n",
+            "line 2: limits.rate = 1: 0 or at least 1000 bytes per second",
+        ),
         ("listen = 21\n", "line 1"),
         ("anonymus = true\n", "anonymus"),
         ("deny = [\"192.0.2.0/33\"]\n", "line 1"),
-        ("[[user]]\nname = \"ftp\"\npassword = \"x\"\n", "user \"ftp\": not a name for a user"),
+        (
+            "[[user]]\nname = \"ftp\"\npassword = \"x\"\n",
+            "user \"ftp\": not a name for a user",
+        ),
     ] {
         let output = check(text);
         assert_eq!(output.status.code(), Some(2), "{output:?}");

@@ -67,6 +67,7 @@ impl Session {
         match name {
             "HELP" => Ok(Reply::lines(214, help())),
             "CHMOD" => self.change_mode(arguments).await,
+            "QUOTA" => self.quota().await,
             _ => Err(Reply::new(
                 504,
                 format!("SITE {name} command not implemented"),
@@ -106,7 +107,7 @@ pub(super) fn help() -> Vec<String> {
     let verbs: Vec<&str> = VERBS.split_whitespace().collect();
     let mut lines = vec!["Commands:".to_owned()];
     lines.extend(verbs.chunks(12).map(|verbs| verbs.join(" ")));
-    lines.push("SITE CHMOD, SITE HELP".into());
+    lines.push("SITE CHMOD, SITE HELP, SITE QUOTA".into());
     lines.push("End".into());
     lines
 }

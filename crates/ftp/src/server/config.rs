@@ -11,6 +11,7 @@ use fairwind_transfer::{Bounds, Buffer, Direction};
 use ipnet::IpNet;
 use serde::Deserialize;
 
+use super::access::AccessRule;
 use super::xferlog::LogOpener;
 
 /// The server's configuration. [`Config::new`] has the defaults: loopback only, anonymous users may read,
@@ -36,6 +37,8 @@ pub struct Config {
     pub allow: Vec<IpNet>,
     /// Networks whose clients are not served.
     pub deny: Vec<IpNet>,
+    /// Rights of users by directory; without a rule for a directory, a user has those of [`UserConfig::write`].
+    pub access: Vec<AccessRule>,
     /// Buffers of data sockets.
     pub buffer: Buffer,
     /// Whether dynamic right-sizing is offered.
@@ -74,6 +77,7 @@ impl Config {
             foreign_peers: Vec::new(),
             allow: Vec::new(),
             deny: Vec::new(),
+            access: Vec::new(),
             buffer: Buffer::Auto,
             drs: true,
             advisor: None,
@@ -138,6 +142,15 @@ pub struct UserConfig {
     /// Whether the user may write.
     #[serde(default)]
     pub write: bool,
+    /// Names of groups, for rules.
+    #[serde(default)]
+    pub groups: Vec<String>,
+    /// Bytes that the user's root may hold; 0: no limit.
+    #[serde(default)]
+    pub quota_bytes: u64,
+    /// Files that the user's root may hold; 0: no limit.
+    #[serde(default)]
+    pub quota_files: u64,
 }
 
 /// Limits on what clients use.
@@ -239,7 +252,12 @@ struct Wrong {
 impl Limits {
     /// Checks that clocks can represent all times, and that rates can be kept.
     fn check(&self) -> Result<(), Wrong> {
-        let wrong = |key, why| Err(Wrong { key: (Some("limits"), key), why });
+        let wrong = |key, why| {
+            Err(Wrong {
+                key: (Some("limits"), key),
+                why,
+            })
+        };
         let longest = LONGEST.as_secs();
         for (key, value, longest) in [
             ("idle_s", self.idle_s, longest),
@@ -262,7 +280,10 @@ impl Limits {
             ("rate_per_address", self.rate_per_address),
         ] {
             if (1..LEAST_RATE).contains(&value) {
-                return wrong(key, format!("{value}: 0 or at least {LEAST_RATE} bytes per second"));
+                return wrong(
+                    key,
+                    format!("{value}: 0 or at least {LEAST_RATE} bytes per second"),
+                );
             }
         }
         Ok(())
@@ -340,11 +361,16 @@ struct File {
     /// As `--deny`: an array.
     #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
     deny: Option<Vec<IpNet>>,
+    /// Rights by directory: an array of tables.
+    access: Vec<AccessRule>,
 }
 
 /// The error in the text of a configuration file, with its line.
 fn told(text: &str, wrong: Wrong) -> String {
-    let Wrong { key: (table, key), why } = wrong;
+    let Wrong {
+        key: (table, key),
+        why,
+    } = wrong;
     let name = table.map_or(key.to_owned(), |table| format!("{table}.{key}"));
     match line_of(text, table, key) {
         Some(line) => format!("line {line}: {name} = {why}"),
@@ -376,13 +402,19 @@ impl Config {
     }
 
     fn apply(&mut self, file: File) -> Result<(), Wrong> {
-        let wrong = |key, why| Wrong { key: (None, key), why };
+        let wrong = |key, why| Wrong {
+            key: (None, key),
+            why,
+        };
         if let Some(buffer) = file.buffer {
             self.buffer = buffer.parse().map_err(|why| wrong("buffer", why))?;
         }
         match file.passive_ports {
             Some([first, last]) if first == 0 || first > last => {
-                return Err(wrong("passive_ports", format!("[{first}, {last}]: not a range of ports")));
+                return Err(wrong(
+                    "passive_ports",
+                    format!("[{first}, {last}]: not a range of ports"),
+                ));
             }
             Some([first, last]) => self.passive_ports = Some(first..=last),
             None => {}
@@ -408,6 +440,7 @@ impl Config {
         }
         self.allow = file.allow.unwrap_or(std::mem::take(&mut self.allow));
         self.deny = file.deny.unwrap_or(std::mem::take(&mut self.deny));
+        self.access.extend(file.access);
         if let Some(limits) = file.limits {
             limits.check()?;
             self.limits = limits;
@@ -505,12 +538,13 @@ mod tests {
                 "keys of the server" => schema_for!(File),
                 "keys of limits" => schema_for!(Limits),
                 "keys of a user" => schema_for!(UserConfig),
+                "keys of a rule" => schema_for!(AccessRule),
                 _ => return None,
             };
             let schema = serde_json::to_value(schema).expect("a schema is plain JSON");
             Some(keys(&schema, section))
         });
-        assert_eq!(known.len(), 3, "{known:?}");
+        assert_eq!(known.len(), 4, "{known:?}");
     }
 
     #[test]

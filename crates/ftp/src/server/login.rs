@@ -45,7 +45,9 @@ impl Session {
                 None
             } else {
                 let seat = self.shared.ledger.users.take(&user.name, most);
-                Some(seat.ok_or_else(|| Reply::new(530, "Too many sessions of this user; try again later"))?)
+                Some(seat.ok_or_else(|| {
+                    Reply::new(530, "Too many sessions of this user; try again later")
+                })?)
             };
             tracing::info!("{peer}: {} logs in", user.name);
             self.state.user = Some(user);

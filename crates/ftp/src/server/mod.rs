@@ -2,6 +2,7 @@
 //! threads of their own.
 
 mod abilities;
+mod access;
 mod agreement;
 mod channel;
 mod config;
@@ -24,6 +25,7 @@ mod partial;
 mod passwords;
 mod pattern;
 mod ports;
+mod quota;
 mod rates;
 mod reserve;
 mod session;
@@ -47,6 +49,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 
+pub use access::{AccessRule, Right};
 pub use config::{Config, Limits, SyncPolicy, UserConfig};
 pub use extension::{Extension, PeerFacts, SessionExtension};
 pub use fairwind_origin::Origin;
@@ -59,6 +62,7 @@ use extension::Select;
 use guesses::Guesses;
 use passwords::Checks;
 use ports::Ports;
+use quota::Quotas;
 use rates::Rates;
 use reserve::Reserve;
 use session::Session;
@@ -89,6 +93,7 @@ struct Ledger {
     uploads: Uploads,
     users: Crowd,
     rates: Rates,
+    quotas: Quotas,
 }
 
 static DENIED: RateLimitedLog = RateLimitedLog::new();
@@ -164,7 +169,7 @@ impl Shared {
         let users = before.filter(|before| before.config.root == config.root);
         Ok(Self {
             extensions,
-            users: Users::open(&config, users.map(|before| &before.users))?,
+            users: Users::open(&config, users.map(|before| &before.users), &ledger.quotas)?,
             xferlog: xferlog.transpose()?,
             ledger: Arc::clone(ledger),
             config,
@@ -306,7 +311,7 @@ fn refuse(stream: &TcpStream, peer: IpAddr) {
 /// # Errors
 /// If a directory cannot be opened or a user is invalid; the error names it.
 pub fn check(config: &Config) -> io::Result<()> {
-    Users::open(config, None).map(drop)
+    Users::open(config, None, &Quotas::default()).map(drop)
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {

@@ -2,10 +2,13 @@
 
 use std::io;
 
+use rustix::io::Errno;
+
 use super::listing::{self, Subject};
 use super::partial;
+use super::quota::Amount;
 use super::session::Session;
-use super::work::{naming_failure, upload_failure};
+use super::work::{file_failure, naming_failure, upload_failure};
 use crate::protocol::command::{Listing, Representation};
 use crate::protocol::{Reply, VirtualPath, time};
 
@@ -118,10 +121,45 @@ impl Session {
         Ok(Reply::new(200, text))
     }
 
+    /// `SITE QUOTA`, as ProFTPD has it: what the user's root holds and may hold.
+    pub(super) async fn quota(&mut self) -> Result<Reply, Reply> {
+        let usage = self.on_files(|root| {
+            let quota = root.quota();
+            let usage = quota.map(|quota| quota.usage(root.directory_itself()));
+            usage.transpose()
+        });
+        let Some((used, limit)) = usage.await? else {
+            return Ok(Reply::new(202, "You have no quota"));
+        };
+        let of = |limit: u64| match limit {
+            0 => "unlimited".to_owned(),
+            limit => limit.to_string(),
+        };
+        let lines = vec![
+            "Used, and allowed:".to_owned(),
+            format!("bytes {} of {}", used.bytes, of(limit.bytes)),
+            format!("files {} of {}", used.files, of(limit.files)),
+            "End".to_owned(),
+        ];
+        Ok(Reply::lines(200, lines))
+    }
+
     pub(super) async fn allocate(&mut self, bytes: u64) -> Result<Reply, Reply> {
         self.writer()?;
         let path = self.state.cwd.clone();
-        let free = self.on_files(move |root| root.free_bytes(&path)).await?;
+        let more = Amount { bytes, files: 0 };
+        let (free, fits) = self
+            .on_files(move |root| {
+                let fits = match root.quota() {
+                    Some(quota) => quota.has_room(root.directory_itself(), more)?,
+                    None => true,
+                };
+                Ok((root.free_bytes(&path)?, fits))
+            })
+            .await?;
+        if !fits {
+            return Err(file_failure(&Errno::DQUOT.into()));
+        }
         if bytes > free {
             return Err(Reply::new(
                 452,

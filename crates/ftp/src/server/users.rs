@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::access::{self, Access};
 use super::config::Config;
 use super::files::Root;
 use super::passwords::{Memory, Secret};
+use super::quota::{Amount, Quotas};
 
 /// A logged-in user.
 #[derive(Debug, Clone)]
@@ -83,12 +85,17 @@ impl Users {
     ///
     /// # Errors
     /// If a directory cannot be opened or a name or hash is invalid; the error names it.
-    pub(super) fn open(config: &Config, before: Option<&Self>) -> io::Result<Self> {
+    pub(super) fn open(
+        config: &Config,
+        before: Option<&Self>,
+        quotas: &Quotas,
+    ) -> io::Result<Self> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
         let root = Arc::new(match before {
             Some(before) => before.root.again(config.partial_age)?,
             None => Root::open(&config.root, config.partial_age)?,
         });
+        access::check(config).map_err(invalid)?;
         let mut named = HashMap::new();
         for user in &config.users {
             if user.name.is_empty()
@@ -106,7 +113,7 @@ impl Users {
                     user.name
                 ))
             })?;
-            let root = match &user.home {
+            let home = match &user.home {
                 Some(home) => Arc::new(root.descend(home).map_err(|error| {
                     io::Error::new(
                         error.kind(),
@@ -115,22 +122,41 @@ impl Users {
                 })?),
                 None => Arc::clone(&root),
             };
+            let rules = Access::of(config, Some(user), root.directory_itself())?;
+            let write = rules.as_ref().map_or(user.write, Access::changes);
+            let limit = Amount {
+                bytes: user.quota_bytes,
+                files: user.quota_files,
+            };
+            let quota = match limit == Amount::default() {
+                true => None,
+                false => Some(quotas.of(&user.name, home.directory_itself(), limit)?),
+            };
+            let root = match rules.is_some() || quota.is_some() {
+                true => Arc::new(home.of_user(rules, quota)?),
+                false => home,
+            };
             let entry = User {
                 name: user.name.clone(),
                 anonymous: false,
-                write: user.write,
+                write,
                 root,
             };
             if named.insert(user.name.clone(), (secret, entry)).is_some() {
                 return Err(invalid(format!("user {}: named twice", user.name)));
             }
         }
-        let anonymous = config.anonymous.then(|| User {
+        let rules = Access::of(config, None, root.directory_itself())?;
+        let anonymous = User {
             name: "anonymous".into(),
             anonymous: true,
-            write: false,
-            root: Arc::clone(&root),
-        });
+            write: rules.as_ref().is_some_and(Access::changes),
+            root: match rules {
+                Some(_) => Arc::new(root.of_user(rules, None)?),
+                None => Arc::clone(&root),
+            },
+        };
+        let anonymous = config.anonymous.then_some(anonymous);
         let dearest = named.values().map(|(secret, _)| secret);
         let decoy = dearest.max_by_key(|secret| secret.work());
         Ok(Self {
@@ -186,7 +212,7 @@ mod tests {
     #[test]
     fn a_name_logs_in_with_its_own_password_only() {
         let dir = tempfile::tempdir().unwrap();
-        let users = Users::open(&config(dir.path()), None).unwrap();
+        let users = Users::open(&config(dir.path()), None, &Quotas::default()).unwrap();
         let mut memory = Memory::default();
         let mut login = |name, password| users.login(name, password, &mut memory);
         assert!(login("alice", b"correct horse".as_slice()).unwrap().write);
@@ -216,7 +242,7 @@ mod tests {
             ],
             ..Config::new(dir.path())
         };
-        let users = Users::open(&config, None).unwrap();
+        let users = Users::open(&config, None, &Quotas::default()).unwrap();
         assert_eq!(users.decoy.unwrap().work(), 32 * 8);
     }
 
@@ -225,7 +251,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut config = config(dir.path());
         config.users[0].password = "secret".into();
-        let error = Users::open(&config, None).unwrap_err().to_string();
+        let error = Users::open(&config, None, &Quotas::default())
+            .unwrap_err()
+            .to_string();
         assert!(
             error.starts_with("user alice: the password is not a hash"),
             "{error}"

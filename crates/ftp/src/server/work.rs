@@ -144,15 +144,7 @@ impl Work {
                 representation,
             } => {
                 let taken = upload.take_over(|| meter.is_stopped());
-                let mut file = upload.file();
-                let result = match (taken, representation) {
-                    (Err(error), _) => Err(TransferError::File(error)),
-                    (Ok(false), _) => Err(TransferError::Stopped),
-                    (_, Representation::Image) => mover.receive_into(&mut file, announced),
-                    (_, Representation::Ascii) => {
-                        mover.receive_into(&mut FromNetwork::new(file), None)
-                    }
-                };
+                let result = receive(mover, &upload, taken, announced, representation);
                 Outcome {
                     upload: Some(upload),
                     ..result.into()
@@ -171,6 +163,26 @@ impl Work {
             upload,
             ..Err(error).into()
         }
+    }
+}
+
+/// Receives into an upload whose first bytes have been taken over, or not.
+fn receive(
+    mover: Mover<'_>,
+    upload: &Upload,
+    taken: io::Result<bool>,
+    announced: Option<u64>,
+    representation: Representation,
+) -> Result<u64, TransferError> {
+    match taken {
+        Err(error) => return Err(TransferError::File(error)),
+        Ok(false) => return Err(TransferError::Stopped),
+        Ok(true) => {}
+    }
+    let mut sink = upload.sink();
+    match representation {
+        Representation::Image => mover.receive_into(&mut sink, announced),
+        Representation::Ascii => mover.receive_into(&mut FromNetwork::new(sink), None),
     }
 }
 
@@ -213,9 +225,7 @@ pub(super) fn failure(error: &TransferError) -> Reply {
         | TransferError::Connection(_) => {
             Reply::new(426, format!("{error}; data connection closed"))
         }
-        TransferError::File(error) if is_full(error) => {
-            Reply::new(452, "Insufficient storage space")
-        }
+        TransferError::File(error) if is_full(error) => file_failure(error),
         TransferError::File(error) if error.kind() == io::ErrorKind::ArgumentListTooLong => {
             file_failure(error)
         }
@@ -259,7 +269,8 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 /// where a retry would have the same result.
 pub(super) fn file_failure(error: &io::Error) -> Reply {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::NOSPC | Errno::DQUOT) => Reply::new(452, "Insufficient storage space"),
+        Some(Errno::NOSPC) => Reply::new(452, "Insufficient storage space"),
+        Some(Errno::DQUOT) => Reply::new(552, "Exceeded storage allocation: the quota is used up"),
         Some(Errno::NOENT) => Reply::new(550, "No such file or directory"),
         Some(Errno::XDEV | Errno::LOOP) => Reply::new(
             550,
