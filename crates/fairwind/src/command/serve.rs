@@ -1,17 +1,19 @@
 //! `fairwind serve`: an FTP server.
 
 mod confinement;
+mod console;
 mod files;
 mod identity;
 mod keeper;
 mod privileges;
 mod rights;
+mod supervisor;
 
 use std::env;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use clap::Args;
 use fairwind_ftp::assembly;
@@ -24,6 +26,7 @@ use crate::failure::Failure;
 use crate::output;
 use files::Files;
 use rights::{Chosen, Rights};
+use supervisor::Supervisor;
 
 /// Where the password of a user without a hash comes from.
 const PASSWORD: &str = "FAIRWIND_FTP_PASSWORD";
@@ -33,7 +36,7 @@ const PASSWORD: &str = "FAIRWIND_FTP_PASSWORD";
 #[command(after_help = "\
 By default anybody on this machine may read, and nobody may write. Nothing outside DIR can be reached,
 not even by symbolic links. An upload gets its name when it is complete; one that broke off can be
-resumed. SIGHUP reads the configuration file again, for new sessions. Started by root, the server
+resumed. SIGHUP reads the configuration file again, for new sessions. SIGTERM lets transfers end. Started by root, the server
 becomes the owner of DIR, or nobody if that is root; see --run-as.
 
 Examples:
@@ -44,7 +47,7 @@ Examples:
   fairwind serve /srv/data --config ftp.toml           All settings: docs/reference/ftp-server.md")]
 pub(crate) struct Serve {
     /// Directory to serve
-    #[arg(required_unless_present = "hash_password")]
+    #[arg(required_unless_present_any = ["hash_password", "sessions", "kill"])]
     dir: Option<PathBuf>,
     /// Configuration file (TOML); options on the command line replace its values, and repeatable options add to
     /// its lists
@@ -119,6 +122,34 @@ pub(crate) struct Serve {
     /// Rate of all transfers with one address, bytes per second [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate_per_address: Option<u64>,
+    /// File whose lines greet clients, before login
+    #[arg(long, value_name = "FILE")]
+    banner: Option<PathBuf>,
+    /// File whose lines greet users who have logged in
+    #[arg(long, value_name = "FILE")]
+    motd: Option<PathBuf>,
+    /// Log of commands, one JSON object per line: a file, or `syslog`
+    #[arg(long, value_name = "FILE")]
+    command_log: Option<String>,
+    /// Address of loopback for the metrics, in the format of Prometheus, at /metrics
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Socket by which the sessions can be listed and ended [default with --sessions and --kill:
+    /// /run/fairwind/serve.sock]
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
+    /// Group that may use the socket, besides who started the server
+    #[arg(long, value_name = "GROUP")]
+    control_group: Option<String>,
+    /// Print the sessions of the server with this `--control`, and exit
+    #[arg(long, conflicts_with = "kill")]
+    sessions: bool,
+    /// With `--sessions`: as a JSON array
+    #[arg(long, requires = "sessions")]
+    json: bool,
+    /// End this session of the server with this `--control`, and exit
+    #[arg(long, value_name = "SESSION")]
+    kill: Option<u64>,
     /// Check the configuration, the users and their directories, and exit
     #[arg(long)]
     check: bool,
@@ -134,19 +165,26 @@ impl Serve {
             output::line(&hash)?;
             return Ok(());
         }
+        if self.sessions || self.kill.is_some() {
+            return console::run(self.control.as_deref(), self.kill, self.json);
+        }
         if self.check {
             let config = self.configuration(|file| std::fs::read_to_string(file))?;
             server::check(&config).map_err(Failure::input)?;
             output::line("the configuration is valid")?;
             return Ok(());
         }
+        // Before anything else opens descriptors.
+        let listener = supervisor::inherited()?;
+        let supervisor = Supervisor::of_environment()?;
         log_to_standard_error();
         raise_descriptor_limit();
         let mut config = self.configuration(|file| std::fs::read_to_string(file))?;
+        config.listener = listener.map(Arc::new);
         // Before any thread is started: rights belong to a thread.
         let files = Files::keep(&mut config, self.config.as_deref()).map_err(Failure::work)?;
         let rights = Rights::of(&config)?;
-        let server = assembly::bind_server(config).map_err(Failure::work)?;
+        let mut server = assembly::bind_server(config).map_err(Failure::work)?;
         let chosen = rights.give_up()?;
         let (stop, reload) = (Stop::default(), server.reload());
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(Failure::work)?;
@@ -154,16 +192,21 @@ impl Serve {
         // Opening files may take long, and the end must not wait for it. One more reload, queued behind the
         // one under way, is enough.
         let (again, wanted) = mpsc::sync_channel(1);
+        let (told, stopped) = (supervisor.clone(), supervisor.clone());
         std::thread::spawn(move || {
             for () in wanted {
+                told.reloads();
                 self.reload(&reload, &files, &chosen);
+                told.reloaded();
             }
         });
         std::thread::spawn(move || {
             for signal in signals.forever() {
                 match signal {
                     SIGHUP if reads_again => drop(again.try_send(())),
-                    _ => asked.ask(),
+                    // The second one ends everything at once.
+                    _ if !asked.drain() => asked.ask(),
+                    _ => stopped.stops(),
                 }
             }
         });
@@ -171,6 +214,14 @@ impl Serve {
             "serving ftp://{}/",
             server.address().map_err(Failure::work)?
         );
+        if let Some(address) = server.metrics_address().map_err(Failure::work)? {
+            eprintln!("metrics at http://{address}/metrics");
+        }
+        supervisor.ready(server.address().map_err(Failure::work)?);
+        if let Some(period) = supervisor.period() {
+            let sessions = server.session_count();
+            server.every(period, move || supervisor.lives(sessions()));
+        }
         server.run(&stop).map_err(Failure::work)
     }
 
@@ -228,6 +279,19 @@ impl Serve {
         }
         config.allow.extend(self.allow.iter().cloned());
         config.deny.extend(self.deny.iter().cloned());
+        config.banner = self.banner.clone().or(config.banner);
+        config.motd = self.motd.clone().or(config.motd);
+        let command_log = self.command_log.as_deref().map(server::LogTarget::from);
+        config.command_log = command_log.or(config.command_log);
+        if let Some(address) = self.metrics.filter(|address| !address.ip().is_loopback()) {
+            return Err(Failure::input(format!(
+                "--metrics {address}: not an address of loopback"
+            )));
+        }
+        config.metrics = self.metrics.or(config.metrics);
+        config.control = self.control.clone().or(config.control);
+        let group = self.control_group.as_deref().map(console::group);
+        config.control_group = group.transpose()?.or(config.control_group);
         let limits = &mut config.limits;
         for (limit, chosen) in [
             (&mut limits.sessions_per_address, self.sessions_per_address),

@@ -92,6 +92,8 @@ pub(crate) enum Command {
     Noop,
     Syst,
     Feat,
+    /// RFC 7151
+    Host(String),
     Opts {
         name: String,
         arguments: String,
@@ -122,8 +124,8 @@ pub(crate) struct Listing {
 
 /// Verbs of RFC 959, 2228, 7151 and others that are known but not implemented.
 const NOT_SERVED: &[&str] = &[
-    "SMNT", "AUTH", "ADAT", "PROT", "PBSZ", "CCC", "MIC", "CONF", "ENC", "HOST", "LANG", "LPRT",
-    "LPSV", "CLNT", "MFCT", "MFF", "SPSV", "CSID",
+    "SMNT", "AUTH", "ADAT", "PROT", "PBSZ", "CCC", "MIC", "CONF", "ENC", "LANG", "LPRT", "LPSV",
+    "CLNT", "MFCT", "MFF", "SPSV", "CSID",
 ];
 
 impl Command {
@@ -200,6 +202,7 @@ impl Command {
             "NOOP" => Self::Noop,
             "SYST" => Self::Syst,
             "FEAT" => Self::Feat,
+            "HOST" => Self::Host(host(argument)?),
             "OPTS" => {
                 let (name, arguments) = first_word(argument);
                 Self::Opts {
@@ -273,6 +276,24 @@ fn text(verb: &str, argument: &[u8]) -> Result<String, Reply> {
         text if text.chars().any(char::is_control) => Err(binary()),
         text => Ok(text.to_owned()),
     }
+}
+
+/// `HOST name`, `HOST 192.0.2.1` or `HOST [2001:db8::1]` (RFC 7151 section 3.1)
+fn host(argument: &[u8]) -> Result<String, Reply> {
+    let name = text("HOST", argument)?;
+    let address = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'));
+    let is_host = match address {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)),
+    };
+    if is_host && name.len() <= 255 {
+        return Ok(name.to_ascii_lowercase());
+    }
+    Err(wrong("HOST", "name of a host required"))
 }
 
 fn number(verb: &str, argument: &[u8]) -> Result<u64, Reply> {

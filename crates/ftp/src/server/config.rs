@@ -1,10 +1,11 @@
 //! What the operator configures.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairwind_transfer::{Bounds, Buffer, Direction};
@@ -12,6 +13,8 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::access::AccessRule;
+use super::greeting::TextReader;
+use super::lines::LogTarget;
 use super::xferlog::LogOpener;
 
 /// The server's configuration. [`Config::new`] has the defaults: loopback only, anonymous users may read,
@@ -37,6 +40,24 @@ pub struct Config {
     pub allow: Vec<IpNet>,
     /// Networks whose clients are not served.
     pub deny: Vec<IpNet>,
+    /// Names that HOST may give; empty: any.
+    pub hosts: Vec<String>,
+    /// File whose lines greet clients.
+    pub banner: Option<PathBuf>,
+    /// File whose lines greet users who have logged in.
+    pub motd: Option<PathBuf>,
+    /// How these two are read.
+    pub text_reader: TextReader,
+    /// The log of commands.
+    pub command_log: Option<LogTarget>,
+    /// Loopback address where metrics are served.
+    pub metrics: Option<SocketAddr>,
+    /// The operator's socket.
+    pub control: Option<PathBuf>,
+    /// Number of a group that may use it, besides its owner.
+    pub control_group: Option<u32>,
+    /// An open socket in place of `listen`.
+    pub listener: Option<Arc<TcpListener>>,
     /// Rights of users by directory; without a rule for a directory, a user has those of [`UserConfig::write`].
     pub access: Vec<AccessRule>,
     /// Buffers of data sockets.
@@ -78,6 +99,15 @@ impl Config {
             allow: Vec::new(),
             deny: Vec::new(),
             access: Vec::new(),
+            hosts: Vec::new(),
+            banner: None,
+            motd: None,
+            text_reader: TextReader::default(),
+            command_log: None,
+            metrics: None,
+            control: None,
+            control_group: None,
+            listener: None,
             buffer: Buffer::Auto,
             drs: true,
             advisor: None,
@@ -151,6 +181,9 @@ pub struct UserConfig {
     /// Files that the user's root may hold; 0: no limit.
     #[serde(default)]
     pub quota_files: u64,
+    /// Whether `SITE WHO` shows the user all sessions.
+    #[serde(default)]
+    pub admin: bool,
 }
 
 /// Limits on what clients use.
@@ -205,6 +238,10 @@ pub struct Limits {
     pub rate_per_user: u64,
     /// As `--rate-per-address`; 0: no limit.
     pub rate_per_address: u64,
+    /// Bytes that may come out of each byte of a compressed upload (MODE Z), after the first 16 MiB; 0: no limit.
+    pub deflate_ratio: u64,
+    /// Time that transfers have to end when the server is asked to stop, seconds.
+    pub stop_s: u64,
 }
 
 impl Default for Limits {
@@ -232,6 +269,8 @@ impl Default for Limits {
             rate: 0,
             rate_per_user: 0,
             rate_per_address: 0,
+            deflate_ratio: 250,
+            stop_s: 30,
         }
     }
 }
@@ -269,6 +308,7 @@ impl Limits {
             ("longest_s", self.longest_s, longest),
             ("unreachable_s", self.unreachable_s, longest),
             ("checksum_s", self.checksum_s, longest),
+            ("stop_s", self.stop_s, longest),
         ] {
             if value > longest {
                 return wrong(key, format!("{value}: {longest} at most"));
@@ -363,6 +403,19 @@ struct File {
     deny: Option<Vec<IpNet>>,
     /// Rights by directory: an array of tables.
     access: Vec<AccessRule>,
+    /// Names that HOST may give: an array; others get 504. Default: any.
+    hosts: Option<Vec<String>>,
+    /// As `--banner`.
+    banner: Option<PathBuf>,
+    /// As `--motd`.
+    motd: Option<PathBuf>,
+    /// As `--command-log`.
+    command_log: Option<String>,
+    /// As `--metrics`.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    metrics: Option<SocketAddr>,
+    /// As `--control`.
+    control: Option<PathBuf>,
 }
 
 /// The error in the text of a configuration file, with its line.
@@ -441,6 +494,20 @@ impl Config {
         self.allow = file.allow.unwrap_or(std::mem::take(&mut self.allow));
         self.deny = file.deny.unwrap_or(std::mem::take(&mut self.deny));
         self.access.extend(file.access);
+        self.hosts = file.hosts.unwrap_or(std::mem::take(&mut self.hosts));
+        self.banner = file.banner.or(self.banner.take());
+        self.motd = file.motd.or(self.motd.take());
+        if let Some(target) = &file.command_log {
+            self.command_log = Some(LogTarget::from(target.as_str()));
+        }
+        if let Some(address) = file.metrics.filter(|address| !address.ip().is_loopback()) {
+            return Err(wrong(
+                "metrics",
+                format!("{address}: not an address of loopback"),
+            ));
+        }
+        self.metrics = file.metrics.or(self.metrics);
+        self.control = file.control.or(self.control.take());
         if let Some(limits) = file.limits {
             limits.check()?;
             self.limits = limits;

@@ -55,8 +55,7 @@ pub(super) fn listen(path: &Path, group: Option<u32>) -> io::Result<UnixListener
     let is_deserted = || {
         let is_socket = fs::symlink_metadata(path).is_ok_and(|facts| facts.file_type().is_socket());
         let connected = UnixStream::connect(path);
-        is_socket
-            && connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        is_socket && connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     };
     let listen = || {
         let listener = match bind() {
@@ -146,12 +145,17 @@ fn ask(path: &Path, request: &Request) -> io::Result<Answer> {
         stream.set_write_timeout(Some(PATIENCE))?;
         stream.write_all(format!("{}\n", serde_json::to_string(request)?).as_bytes())?;
         let mut answer = String::new();
-        BufReader::new(stream).take(64 << 20).read_line(&mut answer)?;
+        BufReader::new(stream)
+            .take(64 << 20)
+            .read_line(&mut answer)?;
         Ok(serde_json::from_str(&answer)?)
     };
     ask().map_err(|error: io::Error| named(path, &error))
 }
 
 fn unexpected(path: &Path, answer: &Answer) -> io::Error {
-    io::Error::other(format!("{}: an answer to nothing asked: {answer:?}", path.display()))
+    io::Error::other(format!(
+        "{}: an answer to nothing asked: {answer:?}",
+        path.display()
+    ))
 }

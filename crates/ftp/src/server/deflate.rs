@@ -49,7 +49,9 @@ impl<W: Write> Write for Inflate<W> {
             if self.has_ended {
                 return match rest {
                     [] => Ok(bytes.len()),
-                    _ => Err(broken("there are bytes behind the end of the compressed stream")),
+                    _ => Err(broken(
+                        "there are bytes behind the end of the compressed stream",
+                    )),
                 };
             }
             let (came, made) = (self.decoder.total_in(), self.decoder.total_out());
@@ -146,7 +148,9 @@ mod tests {
                 Ok(())
             }
         }
-        let error = Inflate::new(Count(&mut out), 250).write_all(&bomb).unwrap_err();
+        let error = Inflate::new(Count(&mut out), 250)
+            .write_all(&bomb)
+            .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
         assert!(out < SLACK + (1 << 20), "{out}");
         let mut inflate = Inflate::new(io::sink(), 0);

@@ -256,17 +256,19 @@ impl Root {
         Ok(Directory(directory))
     }
 
-    /// Makes a directory.
+    /// Makes a directory, without the permission bits of `umask`; the process's decides if there is none.
     ///
     /// # Errors
     /// If the name exists, or cannot be made there.
-    pub(super) fn make_directory(&self, path: &VirtualPath) -> io::Result<()> {
+    pub(super) fn make_directory(&self, path: &VirtualPath, umask: Option<u32>) -> io::Result<()> {
         let (parent, name) = self.parent_to(path, Right::Mkdir)?;
-        Ok(rustix::fs::mkdirat(
-            parent,
-            name,
-            Mode::from_raw_mode(0o777),
-        )?)
+        rustix::fs::mkdirat(&parent, &name, Mode::from_raw_mode(0o777))?;
+        if let Some(umask) = umask {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let made = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+            change_mode(&made, 0o777 & !umask)?;
+        }
+        Ok(())
     }
 
     /// Removes a directory that is empty, or contains only unfinished uploads that have expired.
@@ -406,11 +408,7 @@ impl Root {
             return Err(Errno::INVAL.into());
         }
         self.require_change(&named, &known)?;
-        // fchmod(2) refuses a descriptor opened with `O_PATH`; chmod(2) accepts its link in /proc
-        // (open(2)).
-        let link = format!("/proc/self/fd/{}", named.as_raw_fd());
-        let mode = Mode::from_raw_mode(mode);
-        Ok(rustix::fs::chmodat(CWD, link, mode, AtFlags::empty())?)
+        change_mode(&named, mode)
     }
 
     /// Bytes that an unprivileged user may still write to the file system.
@@ -421,6 +419,14 @@ impl Root {
         let room = rustix::fs::fstatvfs(self.resolve(path, OFlags::PATH)?)?;
         Ok(room.f_bavail.saturating_mul(room.f_frsize))
     }
+}
+
+/// Sets the permission bits of what was opened with `O_PATH`: fchmod(2) refuses that, chmod(2) accepts its link in
+/// /proc (open(2)).
+fn change_mode(open: &OwnedFd, mode: u32) -> io::Result<()> {
+    let link = format!("/proc/self/fd/{}", open.as_raw_fd());
+    let mode = Mode::from_raw_mode(mode);
+    Ok(rustix::fs::chmodat(CWD, link, mode, AtFlags::empty())?)
 }
 
 fn leads_through_a_partial(path: &VirtualPath) -> bool {
@@ -468,7 +474,7 @@ mod tests {
                 Some(Errno::XDEV.raw_os_error()),
                 "{path}: {error}"
             );
-            assert!(root.make_directory(&at("absolute/new")).is_err());
+            assert!(root.make_directory(&at("absolute/new"), None).is_err());
             assert!(root.remove_file(&at("absolute/secret")).is_err());
             assert!(root.rename(&at("inside"), &at("absolute/inside")).is_err());
         }

@@ -140,9 +140,9 @@ enum Sink {
 impl Log {
     fn write(&self) {
         while let Some(lines) = self.next() {
-            let written = self.sink().and_then(|mut sink| {
-                lines.iter().try_for_each(|line| sink.add(line))
-            });
+            let written = self
+                .sink()
+                .and_then(|mut sink| lines.iter().try_for_each(|line| sink.add(line)));
             if let Err(error) = written {
                 LOST.warn(|| format!("{}: {error}", self.name));
             }
@@ -213,13 +213,25 @@ mod tests {
         let text = std::str::from_utf8(&packet[..count]).unwrap();
         let own = std::process::id();
         assert!(text.starts_with("<94>"), "{text}");
-        assert!(text.ends_with(&format!(" fairwind[{own}]: hello")), "{text}");
+        assert!(
+            text.ends_with(&format!(" fairwind[{own}]: hello")),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_target_is_a_file_or_the_system_log() {
-        assert_eq!(LogTarget::from("syslog"), LogTarget::Syslog("/dev/log".into()));
-        assert_eq!(LogTarget::from("syslog.1"), LogTarget::File("syslog.1".into()));
-        assert_eq!(LogTarget::from("/var/log/x"), LogTarget::File("/var/log/x".into()));
+        assert_eq!(
+            LogTarget::from("syslog"),
+            LogTarget::Syslog("/dev/log".into())
+        );
+        assert_eq!(
+            LogTarget::from("syslog.1"),
+            LogTarget::File("syslog.1".into())
+        );
+        assert_eq!(
+            LogTarget::from("/var/log/x"),
+            LogTarget::File("/var/log/x".into())
+        );
     }
 }

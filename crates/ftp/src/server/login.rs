@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use fairwind_transfer::RateLimitedLog;
 
+use super::Phase;
+use super::metrics::Refusal;
 use super::session::Session;
 use super::users::User;
 use crate::protocol::Reply;
@@ -46,22 +48,26 @@ impl Session {
             } else {
                 let seat = self.shared.ledger.users.take(&user.name, most);
                 Some(seat.ok_or_else(|| {
+                    self.shared.ledger.counters.refusal(Refusal::User);
                     Reply::new(530, "Too many sessions of this user; try again later")
                 })?)
             };
             tracing::info!("{peer}: {} logs in", user.name);
+            self.shared.ledger.counters.login(user.anonymous);
+            self.entry.member().belongs_to(Some(&user.name));
             self.state.user = Some(user);
             self.state.seat = seat;
-            return Ok(Reply::new(230, "Login successful"));
+            return Ok(self.shared.greeting.motd());
         }
         let limits = self.shared.config.limits.clone();
         let (guesses, now) = (&self.shared.ledger.guesses, Instant::now());
         let pause = guesses.add(peer.into(), now, &limits);
         WRONG.warn(|| format!("{peer}: wrong password for {:?}", one_line(name.as_bytes())));
+        self.shared.ledger.counters.wrong_password();
         self.failures += 1;
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            _ = self.stop.wait_for(|stop| *stop) => {}
+            _ = self.stop.wait_for(|phase| *phase != Phase::Serving) => {}
         }
         if self.failures >= limits.login_failures {
             self.over = true;
@@ -80,6 +86,7 @@ impl Session {
         };
         BANNED.warn(|| format!("{peer}: too many wrong passwords, banned for {left:.0?}"));
         self.over = true;
+        self.shared.ledger.counters.refusal(Refusal::Banned);
         Err(Reply::new(
             421,
             format!(

@@ -111,14 +111,35 @@ fn text(ledger: &Ledger) -> String {
     };
     let one = |value: u64| vec![(String::new(), value)];
     family("sessions", "gauge", "Sessions now.", &one(sessions as u64));
-    family("transfers", "gauge", "Transfers of files now.", &one(moving as u64));
-    family("sessions_total", "counter", "Sessions.", &one(of(&counters.sessions)));
+    family(
+        "transfers",
+        "gauge",
+        "Transfers of files now.",
+        &one(moving as u64),
+    );
+    family(
+        "sessions_total",
+        "counter",
+        "Sessions.",
+        &one(of(&counters.sessions)),
+    );
     let refused = REFUSALS.map(|(why, name)| {
-        (format!("{{reason=\"{name}\"}}"), of(&counters.refused[why as usize]))
+        (
+            format!("{{reason=\"{name}\"}}"),
+            of(&counters.refused[why as usize]),
+        )
     });
-    family("refused_total", "counter", "Clients refused, by reason.", &refused);
+    family(
+        "refused_total",
+        "counter",
+        "Clients refused, by reason.",
+        &refused,
+    );
     let logins = ["named", "anonymous"].map(|kind| format!("{{user=\"{kind}\"}}"));
-    let logins: Vec<_> = logins.into_iter().zip(counters.logins.iter().map(of)).collect();
+    let logins: Vec<_> = logins
+        .into_iter()
+        .zip(counters.logins.iter().map(of))
+        .collect();
     family("logins_total", "counter", "Logins.", &logins);
     family(
         "wrong_passwords_total",
@@ -126,7 +147,12 @@ fn text(ledger: &Ledger) -> String {
         "Wrong passwords.",
         &one(of(&counters.wrong_passwords)),
     );
-    family("commands_total", "counter", "Commands.", &one(of(&counters.commands)));
+    family(
+        "commands_total",
+        "counter",
+        "Commands.",
+        &one(of(&counters.commands)),
+    );
     let mut transfers = Vec::new();
     for (way, counters) in ["sent", "received"].iter().zip(&counters.transfers) {
         for (complete, counter) in ["false", "true"].iter().zip(counters) {
@@ -134,7 +160,12 @@ fn text(ledger: &Ledger) -> String {
             transfers.push((labels, of(counter)));
         }
     }
-    family("transfers_total", "counter", "Transfers of files that have ended.", &transfers);
+    family(
+        "transfers_total",
+        "counter",
+        "Transfers of files that have ended.",
+        &transfers,
+    );
     let ways = ["sent", "received"].map(|way| format!("{{direction=\"{way}\"}}"));
     let bytes: Vec<_> = ways.into_iter().zip(bytes).collect();
     family(
@@ -250,8 +281,6 @@ fn is_ours(host: &[u8], to: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     fn judged(request: &str) -> Option<Result<(), &'static str>> {
         super::judged(request.as_bytes(), "127.0.0.1".parse().unwrap())
     }
@@ -259,23 +288,40 @@ mod tests {
     #[test]
     fn only_requests_to_this_machine_from_no_page_are_answered() {
         let of = |headers: &str| judged(&format!("GET /metrics HTTP/1.1\r\n{headers}\r\n"));
-        for host in ["127.0.0.1:9100", "localhost", "LOCALHOST:9100", "[::1]:9100", "[::1]"] {
+        for host in [
+            "127.0.0.1:9100",
+            "localhost",
+            "LOCALHOST:9100",
+            "[::1]:9100",
+            "[::1]",
+        ] {
             assert_eq!(of(&format!("Host: {host}\r\n")), Some(Ok(())), "{host}");
         }
-        for host in ["evil.example", "evil.example:9100", "192.0.2.1", "localhost.evil.example"] {
+        for host in [
+            "evil.example",
+            "evil.example:9100",
+            "192.0.2.1",
+            "localhost.evil.example",
+        ] {
             let refused = Some(Err("421 Misdirected Request"));
             assert_eq!(of(&format!("Host: {host}\r\n")), refused, "{host}");
         }
         let page = of("Host: localhost\r\nOrigin: http://evil.example\r\n");
         assert_eq!(page, Some(Err("403 Forbidden")));
-        assert_eq!(of("Host: localhost\r\nHost: x\r\n"), Some(Err("400 Bad Request")));
+        assert_eq!(
+            of("Host: localhost\r\nHost: x\r\n"),
+            Some(Err("400 Bad Request"))
+        );
         assert_eq!(of(""), Some(Err("421 Misdirected Request")));
     }
 
     #[test]
     fn other_requests_get_their_status() {
         let of = |line: &str| judged(&format!("{line}\r\nHost: localhost\r\n\r\n"));
-        assert_eq!(of("POST /metrics HTTP/1.1"), Some(Err("405 Method Not Allowed")));
+        assert_eq!(
+            of("POST /metrics HTTP/1.1"),
+            Some(Err("405 Method Not Allowed"))
+        );
         assert_eq!(of("GET / HTTP/1.1"), Some(Err("404 Not Found")));
         assert_eq!(judged("nonsense\r\n\r\n"), Some(Err("400 Bad Request")));
         assert_eq!(judged("GET /metrics HTTP/1.0\r\n\r\n"), Some(Ok(())));

@@ -103,14 +103,19 @@ impl Roster {
     /// All sessions.
     pub(super) fn rows(&self) -> Vec<SessionRow> {
         let sessions = self.0.lock();
-        sessions.running.values().map(|member| member.row()).collect()
+        sessions
+            .running
+            .values()
+            .map(|member| member.row())
+            .collect()
     }
 
     /// Ends a session; false if there is none of this number.
     pub(super) fn kill(&self, id: u64) -> bool {
         let sessions = self.0.lock();
         let member = sessions.running.get(&id);
-        member.inspect(|member| drop(member.killed.send_replace(true))).is_some()
+        let is_there = member.map(|member| member.killed.send_replace(true));
+        is_there.is_some()
     }
 
     /// Sessions, transfers that run, and bytes of files sent and received so far.

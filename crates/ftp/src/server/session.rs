@@ -11,14 +11,15 @@ use fairwind_transfer::{Meter, SocketPlan};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::Shared;
 use super::channel::Setup;
 use super::control::Control;
 use super::extension::SessionExtension;
 use super::files::Root;
 use super::listing::Selection;
+use super::roster::Entry;
 use super::users::{Seat, User};
 use super::work::file_failure;
+use super::{Phase, Shared, journal};
 use crate::protocol::command::{ByteRange, Representation};
 use crate::protocol::digest::Algorithm;
 use crate::protocol::line::Line;
@@ -30,6 +31,9 @@ const AHEAD: usize = 64;
 /// Bytes of such commands from which on no more are read.
 const AHEAD_BYTES: usize = 16 << 10;
 
+/// What a client is told whose session the operator ends.
+const KILLED: &str = "Session closed by the operator";
+
 /// How often to check whether a client is still there while its commands are not read.
 const PRESENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -37,7 +41,11 @@ const PRESENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) control: Control,
-    pub(super) stop: watch::Receiver<bool>,
+    pub(super) stop: watch::Receiver<Phase>,
+    /// Its place in the list of sessions.
+    pub(super) entry: Entry,
+    /// Bytes of a file that the last command moved.
+    pub(super) moved: Option<u64>,
     pub(super) extensions: Vec<Box<dyn SessionExtension>>,
     /// Lines that came while a transfer ran.
     waiting: VecDeque<Line>,
@@ -64,6 +72,21 @@ pub(super) struct State {
     pub(super) extended_only: bool,
     pub(super) selection: Selection,
     pub(super) hash: Algorithm,
+    /// Level of compression, with MODE Z.
+    pub(super) deflate: Option<u32>,
+    pub(super) deflate_level: Level,
+    /// Permission bits that new files and directories do not get; the process's without SITE UMASK.
+    pub(super) umask: Option<u32>,
+}
+
+/// zlib's level of compression, 1 to 9.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Level(pub u32);
+
+impl Default for Level {
+    fn default() -> Self {
+        Self(6)
+    }
 }
 
 /// Why a command has no positive reply.
@@ -107,7 +130,7 @@ pub(super) enum Interruption {
 }
 
 impl Session {
-    pub(super) fn new(shared: Arc<Shared>, control: Control, stop: watch::Receiver<bool>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, control: Control, stop: watch::Receiver<Phase>) -> Self {
         let facts = control.facts;
         Self {
             extensions: shared
@@ -115,6 +138,8 @@ impl Session {
                 .iter()
                 .map(|extension| extension.open(&facts))
                 .collect(),
+            entry: shared.ledger.roster.enter(facts.peer.ip()),
+            moved: None,
             shared,
             control,
             stop,
@@ -128,6 +153,7 @@ impl Session {
     /// REIN: resets everything but the connection.
     pub(super) fn reset(&mut self) {
         self.state = State::default();
+        self.entry.member().belongs_to(None);
         for extension in &mut self.extensions {
             extension.reset();
         }
@@ -138,9 +164,24 @@ impl Session {
     /// # Errors
     /// If the control connection fails.
     pub(super) async fn run(mut self) -> io::Result<()> {
-        self.control
-            .send(&Reply::new(220, "fairwind FTP server ready"))
-            .await?;
+        self.shared.ledger.counters.session();
+        self.note("open");
+        let result = self.serve().await;
+        self.note("close");
+        result
+    }
+
+    /// Notes the begin or the end of the session in the log of commands.
+    fn note(&self, event: &str) {
+        if let Some(journal) = &self.shared.journal {
+            let user = self.state.user.as_ref().map(|user| user.name.as_str());
+            journal.session(event, self.entry.member(), user);
+        }
+    }
+
+    async fn serve(&mut self) -> io::Result<()> {
+        let greeting = self.shared.greeting.banner();
+        self.control.send(&greeting).await?;
         let login_by = Instant::now() + Duration::from_secs(self.shared.config.limits.login_s);
         while !self.over {
             let idle_until = Instant::now() + Duration::from_secs(self.shared.config.limits.idle_s);
@@ -153,16 +194,32 @@ impl Session {
                 Next::Closed => break,
                 Next::Dismissed(why) => return self.control.send(&Reply::new(421, why)).await,
             };
+            let (shown, begin) = (journal::shown(&line), Instant::now());
+            self.entry.member().does(&shown);
             let answer = match parse(&line) {
                 Ok(command) => Box::pin(self.dispatch(command)).await,
                 Err(reply) => Err(reply.into()),
             };
             match answer {
-                Ok(reply) | Err(Failure::Refused(reply)) => self.control.send(&reply).await?,
+                Ok(reply) | Err(Failure::Refused(reply)) => {
+                    self.done(&shown, &reply, begin.elapsed());
+                    self.control.send(&reply).await?;
+                }
                 Err(Failure::Lost(error)) => return Err(error),
             }
         }
         Ok(())
+    }
+
+    /// Counts and logs a command that has been carried out.
+    fn done(&mut self, command: &str, reply: &Reply, taken: Duration) {
+        self.entry.member().does("");
+        self.shared.ledger.counters.command();
+        let moved = self.moved.take();
+        if let Some(journal) = &self.shared.journal {
+            let user = self.state.user.as_ref().map(|user| user.name.as_str());
+            journal.command(self.entry.member(), user, command, reply, moved, taken);
+        }
     }
 
     async fn next_line(&mut self, deadline: Instant) -> io::Result<Next> {
@@ -181,7 +238,8 @@ impl Session {
                     Ok(line) => line?.map_or(Next::Closed, Next::Line),
                     Err(_) => LATE,
                 }),
-                _ = self.stop.wait_for(|stop| *stop) => Ok(Next::Dismissed("Server shutting down; closing control connection")),
+                _ = self.stop.wait_for(|phase| *phase != Phase::Serving) => Ok(Next::Dismissed("Server shutting down; closing control connection")),
+                () = self.entry.member().killed() => Ok(Next::Dismissed(KILLED)),
                 () = Setup::advance(&mut self.state.setup, &self.shared.config, client) => continue,
             };
         }
@@ -211,7 +269,11 @@ impl Session {
                     }
                     Ok(None)
                 }
-                _ = self.stop.wait_for(|stop| *stop), if interruption != Interruption::Gone => Ok(None),
+                _ = self.stop.wait_for(|phase| *phase == Phase::Ending), if interruption != Interruption::Gone => Ok(None),
+                () = self.entry.member().killed(), if interruption != Interruption::Gone => {
+                    self.over = true;
+                    Ok(None)
+                }
             };
             match line {
                 Ok(Some(line)) => match parse(&line) {

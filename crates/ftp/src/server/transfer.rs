@@ -20,7 +20,7 @@ use super::rates::RateGate;
 use super::session::{AfterQuit, Failure, Interruption, Session};
 use super::upload::{Start, Upload, force_name};
 use super::uploads::Key;
-use super::work::{self, Outcome, Work, file_failure, not_opened, upload_failure};
+use super::work::{self, Compression, Outcome, Work, file_failure, not_opened, upload_failure};
 use super::xferlog::Entry;
 use crate::protocol::command::ByteRange;
 use crate::protocol::{Reply, VirtualPath};
@@ -203,11 +203,14 @@ impl Session {
             }
         };
         let Begun {
-            upload,
+            mut upload,
             path,
             opening,
         } = begun;
+        upload.umask = self.state.umask;
         let announced = announced.map(|all| all.saturating_sub(upload.first));
+        // Bytes of the file, not of the compressed stream.
+        let announced = announced.filter(|_| self.state.deflate.is_none());
         let work = Work::Receive {
             upload,
             announced,
@@ -245,6 +248,9 @@ impl Session {
         let (started, direction) = (Instant::now(), work.direction());
         let (is_file, announced) = (work.is_file(), work.total());
         let _guard = StopWhenDropped(Arc::clone(&meter));
+        if is_file {
+            self.entry.moves(path.text(), direction, &meter);
+        }
         let (channel, interruption) = self.open_channel(setup, &meter).await?;
         let mut unopened = None;
         let (outcome, interruption) = match (channel, interruption) {
@@ -256,6 +262,7 @@ impl Session {
                 (outcome, interruption)
             }
         };
+        self.entry.rests();
         let (reply, complete) = self
             .finish_transfer(outcome, interruption, announced, direction)
             .await?;
@@ -266,6 +273,8 @@ impl Session {
             });
         }
         if is_file {
+            self.moved = Some(meter.moved());
+            self.shared.ledger.counters.transfer(direction, complete);
             self.log(path, &meter, started.elapsed(), direction, complete);
         }
         Ok(reply)
@@ -337,8 +346,12 @@ impl Session {
         meter.ends_waits_on(&stream, work.direction());
         let (seen, bounds) = (Arc::clone(meter), self.shared.config.limits.transfer());
         let gate = self.gate();
+        let compression = Compression {
+            level: self.state.deflate,
+            ratio: self.shared.config.limits.deflate_ratio,
+        };
         let running = tokio::task::spawn_blocking(move || {
-            work.run(&stream, &seen, &mut watchers, bounds, &gate)
+            work.run(&stream, &seen, &mut watchers, bounds, &gate, compression)
         });
         let (outcome, interruption) = self
             .run_interruptible(running, meter, AfterQuit::GoesOn)

@@ -46,6 +46,8 @@ pub(super) struct Upload {
     continued: Option<OwnedFd>,
     /// What it takes of a quota.
     charge: Option<Charge>,
+    /// Permission bits that a new file does not get; the process's decide if there are none here.
+    pub(super) umask: Option<u32>,
 }
 
 impl Upload {
@@ -75,6 +77,7 @@ impl Upload {
             first: 0,
             replaces: may_replace.is_ok(),
             continued: None,
+            umask: None,
         };
         if let Some(charge) = &upload.charge {
             charge.begin(facts(upload.file())?.size(), target.is_some())?;
@@ -228,8 +231,12 @@ impl Upload {
             true => existing(&self.partial().directory, &self.name)?,
             false => None,
         };
-        if let Some(predecessor) = &predecessor {
-            rustix::fs::fchmod(self.file(), Mode::from_raw_mode(predecessor.mode() & 0o777))?;
+        let mode = match (&predecessor, self.umask) {
+            (Some(predecessor), _) => Some(predecessor.mode() & 0o777),
+            (None, umask) => umask.map(|umask| 0o666 & !umask),
+        };
+        if let Some(mode) = mode {
+            rustix::fs::fchmod(self.file(), Mode::from_raw_mode(mode))?;
         }
         self.partial().rename(&self.name, self.replaces)?;
         if let (Some(charge), Some(predecessor)) = (&self.charge, &predecessor) {

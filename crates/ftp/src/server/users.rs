@@ -21,6 +21,8 @@ pub(super) struct User {
     pub anonymous: bool,
     /// Whether the user may write.
     pub write: bool,
+    /// Whether SITE WHO shows all sessions.
+    pub admin: bool,
     /// The user's files.
     pub root: Arc<Root>,
 }
@@ -140,6 +142,7 @@ impl Users {
                 name: user.name.clone(),
                 anonymous: false,
                 write,
+                admin: user.admin,
                 root,
             };
             if named.insert(user.name.clone(), (secret, entry)).is_some() {
@@ -151,6 +154,7 @@ impl Users {
             name: "anonymous".into(),
             anonymous: true,
             write: rules.as_ref().is_some_and(Access::changes),
+            admin: false,
             root: match rules {
                 Some(_) => Arc::new(root.of_user(rules, None)?),
                 None => Arc::clone(&root),

@@ -1,14 +1,16 @@
 //! What a transfer does with its data connection, in its own thread.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::net::TcpStream;
 use std::sync::Arc;
 
 use fairwind_transfer::{Bounds, Direction, Gate, Meter, Mover, TransferError, TransferWatcher};
+use flate2::read::ZlibEncoder;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::deflate::Inflate;
 use super::files::Root;
 use super::listing::{self, Form, Subject};
 use super::partial::UploadError;
@@ -49,6 +51,25 @@ pub(super) enum Work {
         /// TYPE
         representation: Representation,
     },
+}
+
+/// How bytes travel: as they are, or with MODE Z compressed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Compression {
+    /// zlib's level; none for bytes as they are.
+    pub level: Option<u32>,
+    /// Bytes that may come out of each compressed one that is received; 0: no limit.
+    pub ratio: u64,
+}
+
+impl Compression {
+    /// The bytes as they travel.
+    fn read<'a>(self, bytes: impl Read + 'a) -> Box<dyn Read + 'a> {
+        match self.level {
+            Some(level) => Box::new(ZlibEncoder::new(bytes, flate2::Compression::new(level))),
+            None => Box::new(bytes),
+        }
+    }
 }
 
 /// How a transfer ended.
@@ -108,6 +129,7 @@ impl Work {
         watcher: &mut dyn TransferWatcher,
         bounds: Bounds,
         gate: &dyn Gate,
+        compression: Compression,
     ) -> Outcome {
         let mover = match Mover::new(stream, meter, watcher, bounds) {
             Ok(mover) => mover.through(gate),
@@ -119,11 +141,21 @@ impl Work {
                 first,
                 end,
                 representation,
-            } => match representation {
-                Representation::Image => mover.send_file(&file, first, end).into(),
-                Representation::Ascii => {
-                    let text = file.take(end.saturating_sub(first));
-                    mover.send_from(&mut ToNetwork::new(text), None).into()
+            } => match (representation, compression.level) {
+                (Representation::Image, None) => mover.send_file(&file, first, end).into(),
+                (Representation::Image, Some(_)) => {
+                    let mut file = file;
+                    match file.seek(SeekFrom::Start(first)) {
+                        Ok(_) => {
+                            let bytes = file.take(end.saturating_sub(first));
+                            mover.send_from(&mut compression.read(bytes), None).into()
+                        }
+                        Err(error) => Err(TransferError::File(error)).into(),
+                    }
+                }
+                (Representation::Ascii, _) => {
+                    let text = ToNetwork::new(file.take(end.saturating_sub(first)));
+                    mover.send_from(&mut compression.read(text), None).into()
                 }
             },
             Self::List {
@@ -131,7 +163,7 @@ impl Work {
                 subject,
                 form,
             } => {
-                let sent = send_listing(mover, root, subject, form);
+                let sent = send_listing(mover, root, subject, form, compression);
                 Outcome {
                     left_out: sent.as_ref().map_or(0, |(_, left_out)| *left_out),
                     result: sent.map(|(moved, _)| moved),
@@ -144,7 +176,14 @@ impl Work {
                 representation,
             } => {
                 let taken = upload.take_over(|| meter.is_stopped());
-                let result = receive(mover, &upload, taken, announced, representation);
+                let result = receive(
+                    mover,
+                    &upload,
+                    taken,
+                    announced,
+                    representation,
+                    compression,
+                );
                 Outcome {
                     upload: Some(upload),
                     ..result.into()
@@ -173,6 +212,7 @@ fn receive(
     taken: io::Result<bool>,
     announced: Option<u64>,
     representation: Representation,
+    compression: Compression,
 ) -> Result<u64, TransferError> {
     match taken {
         Err(error) => return Err(TransferError::File(error)),
@@ -180,10 +220,13 @@ fn receive(
         Ok(true) => {}
     }
     let mut sink = upload.sink();
-    match representation {
-        Representation::Image => mover.receive_into(&mut sink, announced),
-        Representation::Ascii => mover.receive_into(&mut FromNetwork::new(sink), None),
+    if representation == Representation::Ascii {
+        sink = Box::new(FromNetwork::new(sink));
     }
+    if compression.level.is_some() {
+        sink = Box::new(Inflate::new(sink, compression.ratio));
+    }
+    mover.receive_into(&mut sink, announced)
 }
 
 /// Writes the listing to a pipe whose other side is sent: a directory of any size takes no more memory
@@ -193,6 +236,7 @@ fn send_listing(
     root: Arc<Root>,
     subject: Subject,
     form: Form,
+    compression: Compression,
 ) -> Result<(u64, u64), TransferError> {
     let (read, write) =
         pipe_with(PipeFlags::CLOEXEC).map_err(|error| TransferError::File(error.into()))?;
@@ -206,7 +250,7 @@ fn send_listing(
         .stack_size(512 << 10)
         .spawn(listing)
         .map_err(TransferError::File)?;
-    let sent = mover.send_from(&mut File::from(read), None);
+    let sent = mover.send_from(&mut compression.read(File::from(read)), None);
     let listed = lister.join().unwrap_or_else(|_| Err(Errno::IO.into()));
     match (sent, listed) {
         (Ok(moved), Ok(left_out)) => Ok((moved, left_out)),

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fairwind_ftp::server::{Config, LogOpener};
+use fairwind_ftp::server::{Config, LogOpener, LogTarget, TextReader};
 
 use super::keeper::{Keeper, Use};
 
@@ -29,6 +29,10 @@ impl Files {
             *log = std::path::absolute(&*log)?;
             files.push((log.clone(), Use::Append));
         }
+        for text in texts(config) {
+            *text = std::path::absolute(&*text)?;
+            files.push((text.clone(), Use::Read));
+        }
         files.extend(configuration.clone().map(|file| (file, Use::Read)));
         let keeper = if files.is_empty() {
             None
@@ -51,9 +55,18 @@ impl Files {
         for log in logs(config) {
             *log = std::path::absolute(&*log)?;
         }
+        for text in texts(config) {
+            *text = std::path::absolute(&*text)?;
+        }
         if let Some(keeper) = &self.keeper {
-            let keeper = Arc::clone(keeper);
-            config.log_opener = LogOpener::by(move |path| keeper.open(path, Use::Append));
+            let (logs, texts) = (Arc::clone(keeper), Arc::clone(keeper));
+            config.log_opener = LogOpener::by(move |path| logs.open(path, Use::Append));
+            config.text_reader = TextReader::by(move |path| {
+                let mut bytes = Vec::new();
+                let text = texts.open(path, Use::Read)?;
+                text.take(LONGEST_TEXT).read_to_end(&mut bytes)?;
+                Ok(bytes)
+            });
         }
         Ok(())
     }
@@ -72,8 +85,20 @@ impl Files {
     }
 }
 
+/// Bytes read of a text: more than may be shown.
+const LONGEST_TEXT: u64 = 1 << 20;
+
 fn logs(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
-    [&mut config.xferlog, &mut config.advice_log]
-        .into_iter()
-        .flatten()
+    let commands = config.command_log.as_mut().and_then(LogTarget::file);
+    [
+        config.xferlog.as_mut(),
+        config.advice_log.as_mut(),
+        commands,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+fn texts(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
+    [&mut config.banner, &mut config.motd].into_iter().flatten()
 }
