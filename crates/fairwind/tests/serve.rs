@@ -149,8 +149,12 @@ impl Control {
         self.line().chars().take(3).collect()
     }
 
-    pub(crate) fn say(&mut self, command: &str) -> String {
+    pub(crate) fn send(&mut self, command: &str) {
         write!(self.stream, "{command}\r\n").unwrap();
+    }
+
+    pub(crate) fn say(&mut self, command: &str) -> String {
+        self.send(command);
         self.code()
     }
 

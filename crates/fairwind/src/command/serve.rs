@@ -5,6 +5,7 @@ mod console;
 mod files;
 mod identity;
 mod keeper;
+mod pam;
 mod privileges;
 mod rights;
 mod supervisor;
@@ -17,7 +18,7 @@ use std::sync::{Arc, mpsc};
 
 use clap::Args;
 use fairwind_ftp::assembly;
-use fairwind_ftp::server::{self, Config, Reload, Stop, UserConfig};
+use fairwind_ftp::server::{self, Authenticator, Config, Reload, Stop, UserConfig};
 use fairwind_transfer::Buffer;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -43,6 +44,7 @@ Examples:
   fairwind serve /srv/data                             For this machine, at port 2121
   fairwind serve /srv/data --listen 0.0.0.0:21         For all (as root)
   fairwind serve --hash-password                       Ask for a password, print its hash
+  fairwind serve --sessions                            Who is there, and what they do
   fairwind serve /srv/data --user 'alice:$argon2id$…'  Alice may write
   fairwind serve /srv/data --config ftp.toml           All settings: docs/reference/ftp-server.md")]
 pub(crate) struct Serve {
@@ -131,25 +133,31 @@ pub(crate) struct Serve {
     /// Log of commands, one JSON object per line: a file, or `syslog`
     #[arg(long, value_name = "FILE")]
     command_log: Option<String>,
-    /// Address of loopback for the metrics, in the format of Prometheus, at /metrics
+    /// Address of loopback where metrics are served in the format of Prometheus, at `/metrics`
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
-    /// Socket by which the sessions can be listed and ended [default with --sessions and --kill:
-    /// /run/fairwind/serve.sock]
+    /// Socket by which the sessions can be listed and ended; --sessions and --kill look for one at
+    /// /run/fairwind/serve.sock if none is named
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
     /// Group that may use the socket, besides who started the server
     #[arg(long, value_name = "GROUP")]
     control_group: Option<String>,
-    /// Print the sessions of the server with this `--control`, and exit
+    /// Print the sessions of the server that has this --control, and exit
     #[arg(long, conflicts_with = "kill")]
     sessions: bool,
-    /// With `--sessions`: as a JSON array
+    /// With --sessions: as a JSON array
     #[arg(long, requires = "sessions")]
     json: bool,
-    /// End this session of the server with this `--control`, and exit
+    /// End this session of the server that has this --control, and exit
     #[arg(long, value_name = "SESSION")]
     kill: Option<u64>,
+    /// PAM service by which system users log in; root needs to start the server for most services
+    #[arg(long, value_name = "SERVICE")]
+    pam: Option<String>,
+    /// Serve files to system users with their own rights; needs root
+    #[arg(long)]
+    pam_as_user: bool,
     /// Check the configuration, the users and their directories, and exit
     #[arg(long)]
     check: bool,
@@ -183,6 +191,11 @@ impl Serve {
         config.listener = listener.map(Arc::new);
         // Before any thread is started: rights belong to a thread.
         let files = Files::keep(&mut config, self.config.as_deref()).map_err(Failure::work)?;
+        let authenticator = config.pam.as_deref().map(pam::start);
+        let authenticator = authenticator
+            .transpose()
+            .map_err(|error| Failure::work(format!("--pam: {error}")))?;
+        config.authenticator.clone_from(&authenticator);
         let rights = Rights::of(&config)?;
         let mut server = assembly::bind_server(config).map_err(Failure::work)?;
         let chosen = rights.give_up()?;
@@ -196,7 +209,7 @@ impl Serve {
         std::thread::spawn(move || {
             for () in wanted {
                 told.reloads();
-                self.reload(&reload, &files, &chosen);
+                self.reload(&reload, &files, &chosen, &authenticator);
                 told.reloaded();
             }
         });
@@ -206,7 +219,11 @@ impl Serve {
                     SIGHUP if reads_again => drop(again.try_send(())),
                     // The second one ends everything at once.
                     _ if !asked.drain() => asked.ask(),
-                    _ => stopped.stops(),
+                    _ => {
+                        stopped.stops();
+                        // Standard error may be closed by now.
+                        let _ = writeln!(io::stderr(), "stopping; a second signal ends transfers");
+                    }
                 }
             }
         });
@@ -231,11 +248,20 @@ impl Serve {
         self.config.is_some() || !io::stdin().is_terminal()
     }
 
-    fn reload(&self, reload: &Reload, files: &Files, chosen: &Chosen) {
+    fn reload(
+        &self,
+        reload: &Reload,
+        files: &Files,
+        chosen: &Chosen,
+        authenticator: &Option<Authenticator>,
+    ) {
         let done = self
             .configuration(|_| files.configuration())
             .and_then(|mut config| {
                 files.attach(&mut config).map_err(Failure::work)?;
+                // The first one's service stays, unless there is to be none.
+                let pam = config.pam.as_ref().and(authenticator.as_ref());
+                config.authenticator = pam.cloned();
                 chosen.warn_of(&config);
                 reload.with(config).map_err(Failure::work)
             });
@@ -289,6 +315,8 @@ impl Serve {
             )));
         }
         config.metrics = self.metrics.or(config.metrics);
+        config.pam = self.pam.clone().or(config.pam);
+        config.pam_as_user |= self.pam_as_user;
         config.control = self.control.clone().or(config.control);
         let group = self.control_group.as_deref().map(console::group);
         config.control_group = group.transpose()?.or(config.control_group);

@@ -519,7 +519,7 @@ mod fuzz {
 
     use super::*;
 
-    const LINES: [&[u8]; 22] = [
+    const LINES: [&[u8]; 25] = [
         b"USER anonymous",
         b"PASS me@example.org",
         b"PORT 192,0,2,1,4,210",
@@ -542,6 +542,9 @@ mod fuzz {
         b"MLSD /pub/\xc3\xa4",
         b"stor \xff\xfe ",
         b"RETR a  b",
+        b"HOST ftp.example.org",
+        b"HOST [2001:db8::7]",
+        b"SITE UTIME a b 20260302140007 20260302140007 20260302140007 UTC",
     ];
 
     /// The name in a command that ends with it.
@@ -586,6 +589,9 @@ mod fuzz {
                 }
                 Ok(Command::Stru(letter) | Command::Mode(letter)) => {
                     prop_assert!(letter.is_ascii_uppercase());
+                }
+                Ok(Command::Host(name)) => {
+                    prop_assert!(is_plain(&name) && name.len() <= 255 && name.is_ascii());
                 }
                 Ok(Command::Eprt(address)) => prop_assert_ne!(address.port(), 0),
                 Ok(Command::Rang(Some(range))) => prop_assert!(range.first < range.end),

@@ -4,7 +4,7 @@ use fairwind_transfer::Meter;
 
 use super::channel::Setup;
 use super::listing;
-use super::session::{Level, Session};
+use super::session::Session;
 use crate::protocol::Reply;
 use crate::protocol::command::Representation;
 use crate::protocol::digest::Algorithm;
@@ -21,7 +21,10 @@ impl Session {
             .iter()
             .map(|hash| format!("{hash}{}", if *hash == self.state.hash { "*" } else { "" }))
             .collect();
-        lines.extend(["EPRT", "EPSV", "HOST", "MDTM", "MFMT", "MODE Z"].map(String::from));
+        lines.extend(["EPRT", "EPSV", "HOST", "MDTM", "MFMT"].map(String::from));
+        if self.highest_level() > 0 {
+            lines.push("MODE Z".into());
+        }
         lines.push(format!("HASH {}", hashes.join(";")));
         lines.push(self.state.selection.feature());
         lines.push("PIPELINING".into());
@@ -79,13 +82,26 @@ impl Session {
     pub(super) fn mode(&mut self, letter: u8) -> Reply {
         self.state.deflate = match letter {
             b'S' => None,
-            b'Z' => Some(self.state.deflate_level.0),
-            _ => return Reply::new(504, "MODE: only S and Z are supported"),
+            b'Z' if self.highest_level() > 0 => Some(self.level()),
+            _ => return Reply::new(504, "MODE: only S and, where FEAT has it, Z are supported"),
         };
         Reply::new(200, "OK")
     }
 
-    /// `OPTS MODE Z LEVEL 9`
+    fn highest_level(&self) -> u32 {
+        self.shared.config.limits.deflate_level
+    }
+
+    /// zlib's level: the chosen one, or else zlib's own default if that is allowed.
+    fn level(&self) -> u32 {
+        const DEFAULT: u32 = 6;
+        self.state
+            .deflate_level
+            .unwrap_or(DEFAULT)
+            .min(self.highest_level())
+    }
+
+    /// `OPTS MODE Z LEVEL 6`
     fn mode_options(&mut self, arguments: &str) -> Reply {
         let words: Vec<String> = arguments
             .split_whitespace()
@@ -96,10 +112,11 @@ impl Session {
             ["Z", "LEVEL", level] => level.parse().ok(),
             _ => return Reply::new(501, "Option not understood: only MODE Z LEVEL"),
         };
-        let Some(level) = level.filter(|level| (1..=9).contains(level)) else {
-            return Reply::new(501, "MODE Z LEVEL is from 1 to 9");
+        let highest = self.highest_level();
+        let Some(level) = level.filter(|level| (1..=highest).contains(level)) else {
+            return Reply::new(501, format!("MODE Z LEVEL is from 1 to {highest}"));
         };
-        self.state.deflate_level = Level(level);
+        self.state.deflate_level = Some(level);
         self.state.deflate = self.state.deflate.map(|_| level);
         Reply::new(200, format!("MODE Z LEVEL is {level}"))
     }

@@ -104,7 +104,9 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
             return Err(format!("access: path {path:?} does not begin with /"));
         }
         let known = |name: &String| {
-            name == "anonymous" || config.users.iter().any(|user| user.name == *name)
+            // Whether there is such a system user is not known.
+            let is_anybody = name == "anonymous" || config.pam.is_some();
+            is_anybody || config.users.iter().any(|user| user.name == *name)
         };
         if let Some(user) = rule.users.iter().find(|name| !known(name)) {
             return Err(format!("access: path {path:?}: there is no user {user:?}"));

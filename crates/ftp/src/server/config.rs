@@ -15,6 +15,7 @@ use serde::Deserialize;
 use super::access::AccessRule;
 use super::greeting::TextReader;
 use super::lines::LogTarget;
+use super::system_users::Authenticator;
 use super::xferlog::LogOpener;
 
 /// The server's configuration. [`Config::new`] has the defaults: loopback only, anonymous users may read,
@@ -56,6 +57,14 @@ pub struct Config {
     pub control: Option<PathBuf>,
     /// Number of a group that may use it, besides its owner.
     pub control_group: Option<u32>,
+    /// PAM service by which system users log in; asking it is left to the program.
+    pub pam: Option<String>,
+    /// Whether files are served with the rights of the system user who has logged in.
+    pub pam_as_user: bool,
+    /// Whether a system user's root is the directory of that name, below the server's.
+    pub pam_homes: bool,
+    /// Checks the passwords of system users.
+    pub authenticator: Option<Authenticator>,
     /// An open socket in place of `listen`.
     pub listener: Option<Arc<TcpListener>>,
     /// Rights of users by directory; without a rule for a directory, a user has those of [`UserConfig::write`].
@@ -107,6 +116,10 @@ impl Config {
             metrics: None,
             control: None,
             control_group: None,
+            pam: None,
+            pam_as_user: false,
+            pam_homes: false,
+            authenticator: None,
             listener: None,
             buffer: Buffer::Auto,
             drs: true,
@@ -240,6 +253,8 @@ pub struct Limits {
     pub rate_per_address: u64,
     /// Bytes that may come out of each byte of a compressed upload (MODE Z), after the first 16 MiB; 0: no limit.
     pub deflate_ratio: u64,
+    /// Highest level of compression that clients may choose for MODE Z, 1 to 9; 0: MODE Z is not offered.
+    pub deflate_level: u32,
     /// Time that transfers have to end when the server is asked to stop, seconds.
     pub stop_s: u64,
 }
@@ -270,6 +285,7 @@ impl Default for Limits {
             rate_per_user: 0,
             rate_per_address: 0,
             deflate_ratio: 250,
+            deflate_level: 6,
             stop_s: 30,
         }
     }
@@ -313,6 +329,12 @@ impl Limits {
             if value > longest {
                 return wrong(key, format!("{value}: {longest} at most"));
             }
+        }
+        if self.deflate_level > 9 {
+            return wrong(
+                "deflate_level",
+                format!("{}: 9 at most", self.deflate_level),
+            );
         }
         for (key, value) in [
             ("rate", self.rate),
@@ -416,6 +438,13 @@ struct File {
     metrics: Option<SocketAddr>,
     /// As `--control`.
     control: Option<PathBuf>,
+    /// As `--pam`.
+    pam: Option<String>,
+    /// As `--pam-as-user`. Default: `false`.
+    pam_as_user: Option<bool>,
+    /// Whether a system user's root is the directory of that name, below the server's; without one, the login
+    /// fails. Default: `false`.
+    pam_homes: Option<bool>,
 }
 
 /// The error in the text of a configuration file, with its line.
@@ -508,6 +537,9 @@ impl Config {
         }
         self.metrics = file.metrics.or(self.metrics);
         self.control = file.control.or(self.control.take());
+        self.pam = file.pam.or(self.pam.take());
+        self.pam_as_user = file.pam_as_user.unwrap_or(self.pam_as_user);
+        self.pam_homes = file.pam_homes.unwrap_or(self.pam_homes);
         if let Some(limits) = file.limits {
             limits.check()?;
             self.limits = limits;

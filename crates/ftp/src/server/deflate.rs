@@ -157,3 +157,48 @@ mod tests {
         inflate.write_all(&bomb).unwrap();
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use std::io::Read;
+
+    use fairwind_testing::fuzz::{cases, cuts, pieces};
+    use flate2::Compression;
+    use flate2::read::ZlibEncoder;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn what_is_deflated_comes_out_and_what_is_damaged_does_not_pass_for_whole(
+            plain in vec(0u8..4, 0..5_000),
+            cuts in cuts(),
+            damage in any::<(bool, prop::sample::Index, u8)>(),
+        ) {
+            let mut stream = Vec::new();
+            ZlibEncoder::new(&plain[..], Compression::default())
+                .read_to_end(&mut stream)
+                .unwrap();
+            let (is_damaged, at, bits) = damage;
+            let at = at.index(stream.len());
+            if is_damaged {
+                stream[at] ^= bits;
+            }
+            let mut out = Vec::new();
+            let mut inflate = Inflate::new(&mut out, 250);
+            let mut pieces = pieces(&stream, &cuts).into_iter();
+            let taken = pieces
+                .try_for_each(|piece| inflate.write_all(piece))
+                .and_then(|()| inflate.flush());
+            if taken.is_ok() {
+                prop_assert_eq!(&out, &plain);
+            } else {
+                prop_assert!(is_damaged && bits != 0);
+            }
+        }
+    }
+}

@@ -328,3 +328,32 @@ mod tests {
         assert_eq!(judged("GET /met"), None);
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged};
+    use proptest::prelude::*;
+
+    const REQUESTS: [&[u8]; 5] = [
+        b"GET /metrics HTTP/1.1\r\nHost: localhost:9121\r\nAccept: text/plain\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nhost: [::1]\r\n\r\n",
+        b"GET /metrics?x HTTP/1.0\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+        b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n",
+    ];
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn what_is_answered_asks_for_the_metrics_of_this_machine(request in damaged(&REQUESTS)) {
+            let to = "127.0.0.1".parse().unwrap();
+            if super::judged(&request, to) == Some(Ok(())) {
+                let text = String::from_utf8_lossy(&request).to_ascii_lowercase();
+                prop_assert!(text.contains("get /metrics"));
+                let is_ours = ["localhost", "127.0.0.1", "::1", "http/1.0"];
+                prop_assert!(is_ours.iter().any(|name| text.contains(name)), "{text}");
+            }
+        }
+    }
+}

@@ -36,6 +36,7 @@ mod rates;
 mod reserve;
 mod roster;
 mod session;
+mod system_users;
 mod transfer;
 mod turns;
 mod upload;
@@ -65,6 +66,7 @@ pub use greeting::TextReader;
 pub use lines::LogTarget;
 pub use passwords::hash_password;
 pub use roster::SessionRow;
+pub use system_users::{Authenticator, Login, SystemUser};
 pub use xferlog::LogOpener;
 
 use control::Control;
@@ -113,6 +115,7 @@ struct Ledger {
     quotas: Quotas,
     roster: Roster,
     counters: Counters,
+    system_checks: system_users::Checks,
 }
 
 static DENIED: RateLimitedLog = RateLimitedLog::new();
@@ -182,8 +185,23 @@ impl Reload {
             let (stays, new) = (old.config.listen, config.listen);
             tracing::warn!("listen stays {stays}; {new} takes effect after a restart");
         }
+        let (before, now) = (&old.config, &config);
+        for (key, changes) in [
+            ("metrics", before.metrics != now.metrics),
+            (
+                "control",
+                before.control != now.control || before.control_group != now.control_group,
+            ),
+        ] {
+            if changes {
+                tracing::warn!("{key} stays as it is; the change takes effect after a restart");
+            }
+        }
         let config = Config {
             listen: old.config.listen,
+            metrics: old.config.metrics,
+            control: old.config.control.clone(),
+            control_group: old.config.control_group,
             ..config
         };
         let extensions = (self.select)(&config)?;
@@ -424,8 +442,9 @@ fn refuse(stream: &TcpStream, peer: IpAddr) {
 /// Checks what [`Server::bind`] would open, except for sockets and logs.
 ///
 /// # Errors
-/// If a directory cannot be opened or a user is invalid; the error names it.
+/// If a directory or a text cannot be opened or a user is invalid; the error names it.
 pub fn check(config: &Config) -> io::Result<()> {
+    Greeting::read(config)?;
     Users::open(config, None, &Quotas::default()).map(drop)
 }
 

@@ -31,9 +31,12 @@ pub(super) struct Amount {
     pub files: u64,
 }
 
+/// A user, and device and inode of the user's root.
+type Key = (String, (u64, u64));
+
 /// All quotas, across configurations.
 #[derive(Debug, Default)]
-pub(super) struct Quotas(Mutex<HashMap<(String, (u64, u64)), Weak<Quota>>>);
+pub(super) struct Quotas(Mutex<HashMap<Key, Weak<Quota>>>);
 
 impl Quotas {
     /// The quota of a user, with this limit from now on; `home` is the directory that it limits.

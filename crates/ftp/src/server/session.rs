@@ -74,19 +74,10 @@ pub(super) struct State {
     pub(super) hash: Algorithm,
     /// Level of compression, with MODE Z.
     pub(super) deflate: Option<u32>,
-    pub(super) deflate_level: Level,
+    /// What OPTS MODE Z LEVEL has chosen.
+    pub(super) deflate_level: Option<u32>,
     /// Permission bits that new files and directories do not get; the process's without SITE UMASK.
     pub(super) umask: Option<u32>,
-}
-
-/// zlib's level of compression, 1 to 9.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Level(pub u32);
-
-impl Default for Level {
-    fn default() -> Self {
-        Self(6)
-    }
 }
 
 /// Why a command has no positive reply.
@@ -352,9 +343,10 @@ impl Session {
         T: Send + 'static,
         F: FnOnce(&Root) -> T + Send + 'static,
     {
-        let root = Arc::clone(&self.user()?.root);
-        let done = tokio::task::spawn_blocking(move || job(&root)).await;
-        done.map_err(|_| Reply::new(451, "Local error in processing"))
+        let user = self.user()?.clone();
+        let done = tokio::task::spawn_blocking(move || user.act(|| job(&user.root))).await;
+        let failed = || Reply::new(451, "Local error in processing");
+        done.map_err(|_| failed())?.map_err(|_| failed())
     }
 
     /// The user, or the reply to a client that has not logged in.

@@ -193,7 +193,7 @@ impl Session {
             user: user.name.clone(),
             path: path.clone(),
         };
-        let begin = move || begin(&user.root, &user.name);
+        let begin = move || user.act(|| begin(&user.root, &user.name))?;
         let begun = match self.begin_upload(begin, &key).await? {
             Ok(begun) => begun,
             Err(error) => {
@@ -350,13 +350,18 @@ impl Session {
             level: self.state.deflate,
             ratio: self.shared.config.limits.deflate_ratio,
         };
+        let user = self.state.user.clone();
         let running = tokio::task::spawn_blocking(move || {
-            work.run(&stream, &seen, &mut watchers, bounds, &gate, compression)
+            let run = || work.run(&stream, &seen, &mut watchers, bounds, &gate, compression);
+            match &user {
+                Some(user) => user.act(run),
+                None => Ok(run()),
+            }
         });
         let (outcome, interruption) = self
             .run_interruptible(running, meter, AfterQuit::GoesOn)
             .await?;
-        Ok((outcome.map_err(io::Error::other)?, interruption))
+        Ok((outcome.map_err(io::Error::other)??, interruption))
     }
 
     /// What limits the rate of a transfer.
@@ -401,7 +406,8 @@ impl Session {
             let keep = result.is_ok() && short.is_none();
             let full = matches!(&result, Err(TransferError::File(error)) if work::is_full(error));
             let sync = self.shared.config.sync;
-            let ended = tokio::task::spawn_blocking(move || {
+            let user = self.state.user.clone();
+            let end = move || {
                 if keep {
                     return complete(upload, sync);
                 }
@@ -411,6 +417,10 @@ impl Session {
                     upload.abandon();
                 }
                 Ok(())
+            };
+            let ended = tokio::task::spawn_blocking(move || match &user {
+                Some(user) => user.act(end)?,
+                None => end(),
             });
             if let Err(error) = ended.await.map_err(io::Error::other)? {
                 return Ok((file_failure(&error), false));

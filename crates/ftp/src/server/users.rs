@@ -7,10 +7,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::access::{self, Access};
-use super::config::Config;
+use super::config::{Config, UserConfig};
 use super::files::Root;
 use super::passwords::{Memory, Secret};
 use super::quota::{Amount, Quotas};
+use super::system_users::{Identity, SystemUser, may_log_in, names_a_directory};
 
 /// A logged-in user.
 #[derive(Debug, Clone)]
@@ -25,6 +26,21 @@ pub(super) struct User {
     pub admin: bool,
     /// The user's files.
     pub root: Arc<Root>,
+    /// With whose rights files are served; none: the server's.
+    pub identity: Option<Arc<Identity>>,
+}
+
+impl User {
+    /// Acts with the user's rights to files.
+    ///
+    /// # Errors
+    /// If the server may not.
+    pub(super) fn act<T>(&self, act: impl FnOnce() -> T) -> io::Result<T> {
+        match &self.identity {
+            Some(identity) => identity.act(act),
+            None => Ok(act()),
+        }
+    }
 }
 
 /// How many sessions each named user has.
@@ -143,6 +159,7 @@ impl Users {
                 anonymous: false,
                 write,
                 admin: user.admin,
+                identity: None,
                 root,
             };
             if named.insert(user.name.clone(), (secret, entry)).is_some() {
@@ -155,6 +172,7 @@ impl Users {
             anonymous: true,
             write: rules.as_ref().is_some_and(Access::changes),
             admin: false,
+            identity: None,
             root: match rules {
                 Some(_) => Arc::new(root.of_user(rules, None)?),
                 None => Arc::clone(&root),
@@ -186,6 +204,48 @@ impl Users {
         Some(user)
     }
 
+    /// Whether the configuration names the user.
+    pub(super) fn names(&self, name: &str) -> bool {
+        self.named.contains_key(name)
+    }
+
+    /// A system user who has logged in; none if it may not.
+    ///
+    /// # Errors
+    /// If its root cannot be opened.
+    pub(super) fn system_user(
+        &self,
+        config: &Config,
+        user: &SystemUser,
+    ) -> io::Result<Option<User>> {
+        if !may_log_in(user) {
+            return Ok(None);
+        }
+        let root = match config.pam_homes {
+            true if !names_a_directory(&user.name) => return Ok(None),
+            true => Arc::new(self.root.descend(user.name.as_ref())?),
+            false => Arc::clone(&self.root),
+        };
+        let as_configured = UserConfig {
+            name: user.name.clone(),
+            write: true,
+            ..UserConfig::default()
+        };
+        let rules = Access::of(config, Some(&as_configured), self.root.directory_itself())?;
+        let identity = config.pam_as_user.then(|| Identity::of(user));
+        Ok(Some(User {
+            name: user.name.clone(),
+            anonymous: false,
+            write: rules.as_ref().is_none_or(Access::changes),
+            admin: false,
+            identity: identity.transpose()?.map(Arc::new),
+            root: match rules {
+                Some(_) => Arc::new(root.of_user(rules, None)?),
+                None => root,
+            },
+        }))
+    }
+
     /// The user, if the password is right; its hash is computed in `memory`.
     pub(super) fn login(&self, name: &str, password: &[u8], memory: &mut Memory) -> Option<User> {
         let found = self.named.get(name);
@@ -197,7 +257,6 @@ impl Users {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::UserConfig;
     use super::super::passwords::hash_password;
     use super::*;
 

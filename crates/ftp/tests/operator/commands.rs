@@ -121,8 +121,8 @@ fn mode_z_compresses_files_and_listings_and_takes_positions_of_the_file() {
     server.write("x", &text);
     let mut client = Client::alice(&server);
     client.expect("MODE Z", 200);
-    client.expect("OPTS MODE Z LEVEL 9", 200);
-    client.expect("OPTS MODE Z LEVEL 10", 501);
+    client.expect("OPTS MODE Z LEVEL 6", 200);
+    client.expect("OPTS MODE Z LEVEL 7", 501);
     client.expect("OPTS MODE Z ENGINE x", 501);
     client.expect("MODE B", 504);
     let sent = client.fetch("RETR x");
@@ -150,6 +150,16 @@ fn mode_z_compresses_files_and_listings_and_takes_positions_of_the_file() {
     client.expect("TYPE I", 200);
     client.expect("MODE S", 200);
     assert_eq!(client.fetch("RETR y"), content);
+}
+
+#[test]
+fn mode_z_is_offered_as_the_operator_says() {
+    let server = Running::with(|config| config.limits.deflate_level = 0);
+    let mut client = Client::anonymous(&server);
+    client.expect("MODE Z", 504);
+    client.expect("OPTS MODE Z LEVEL 1", 501);
+    assert!(!client.expect("FEAT", 211).text().contains("MODE Z"));
+    client.expect("MODE S", 200);
 }
 
 #[test]
