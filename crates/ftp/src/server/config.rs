@@ -253,7 +253,8 @@ pub struct Limits {
     pub rate_per_address: u64,
     /// Bytes that may come out of each byte of a compressed upload (MODE Z), after the first 16 MiB; 0: no limit.
     pub deflate_ratio: u64,
-    /// Highest level of compression that clients may choose for MODE Z, 1 to 9; 0: MODE Z is not offered.
+    /// Highest level of compression that clients may choose for MODE Z, 1 to 9; 0: MODE Z is not offered, since some
+    /// clients use it unasked, and it makes transfers over fast paths slower.
     pub deflate_level: u32,
     /// Time that transfers have to end when the server is asked to stop, seconds.
     pub stop_s: u64,
@@ -285,7 +286,7 @@ impl Default for Limits {
             rate_per_user: 0,
             rate_per_address: 0,
             deflate_ratio: 250,
-            deflate_level: 6,
+            deflate_level: 0,
             stop_s: 30,
         }
     }
