@@ -49,8 +49,8 @@ impl Bench {
             users: vec![UserConfig {
                 name: "alice".into(),
                 password: hash_password("secret").unwrap(),
-                home: None,
                 write: true,
+                ..UserConfig::default()
             }],
             ..Config::new(there.path())
         };

@@ -19,6 +19,8 @@ mod reproduce;
 mod run;
 mod run_direct;
 mod serve;
+mod serve_operator;
+mod serve_pam;
 mod serve_rights;
 mod serve_tls;
 mod trace;

@@ -40,7 +40,7 @@ pub(crate) struct Service {
 
 impl Service {
     /// Serves a directory of the tester's; root gives it away, because the server takes its owner's rights.
-    fn start(dir: &Path, options: &[&str]) -> Self {
+    pub(crate) fn start(dir: &Path, options: &[&str]) -> Self {
         if fairwind_testing::root().is_ok() {
             chown(dir, Some(NOBODY), Some(NOBODY)).unwrap();
         }
@@ -149,8 +149,12 @@ impl Control {
         self.line().chars().take(3).collect()
     }
 
-    pub(crate) fn say(&mut self, command: &str) -> String {
+    pub(crate) fn send(&mut self, command: &str) {
         write!(self.stream, "{command}\r\n").unwrap();
+    }
+
+    pub(crate) fn say(&mut self, command: &str) -> String {
+        self.send(command);
         self.code()
     }
 
@@ -164,7 +168,7 @@ impl Control {
     }
 }
 
-fn curl(arguments: &[&str]) -> Option<Output> {
+pub(crate) fn curl(arguments: &[&str]) -> Option<Output> {
     let output = Command::new("curl").args(["-sS"]).args(arguments).output();
     or_skip(output)
 }
@@ -237,6 +241,8 @@ fn sigterm_ends_the_server_and_what_was_uploaded_waits() {
 
     service.ask_to_end();
     assert_eq!(idle.code(), "421");
+    // The second signal ends transfers, too.
+    service.ask_to_end();
     assert_eq!(sender.code(), "426");
     assert_eq!(receiver.code(), "426");
     assert!(service.wait().success());

@@ -58,8 +58,8 @@ fn serve(dir: &Path, sync: SyncPolicy) -> SocketAddr {
         users: vec![UserConfig {
             name: "alice".into(),
             password: hash_password("secret").unwrap(),
-            home: None,
             write: true,
+            ..UserConfig::default()
         }],
         sync,
         ..Config::new(dir)

@@ -7,6 +7,7 @@ pub mod advised;
 pub mod background;
 pub mod buffers;
 pub mod drs;
+mod gate;
 mod keepalive;
 mod mover;
 mod plan;
@@ -14,6 +15,7 @@ mod protection;
 mod rate_limited_log;
 mod watcher;
 
+pub use gate::{Gate, Open};
 pub use keepalive::limit_silence;
 pub use mover::{Bounds, Meter, Mover, TransferError};
 pub use plan::{Buffer, SocketPlan};

@@ -17,7 +17,7 @@ use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
-use super::{Direction, Protection, TransferWatcher};
+use super::{Direction, Gate, Open, Protection, TransferWatcher};
 
 /// Timeout of one wait for room in the socket. A single call of sendfile may wait up to four times.
 const WAIT_TIMEOUT: Duration = Duration::from_millis(12);
@@ -192,6 +192,7 @@ pub struct Mover<'a> {
     meter: &'a Meter,
     watcher: &'a mut dyn TransferWatcher,
     bounds: Bounds,
+    gate: &'a dyn Gate,
     /// When the transfer began.
     begin: Instant,
     last: Instant,
@@ -223,6 +224,7 @@ impl<'a> Mover<'a> {
             meter,
             watcher,
             bounds,
+            gate: &Open,
             begin: Instant::now(),
             last: Instant::now(),
             period: (Instant::now(), 0),
@@ -233,6 +235,13 @@ impl<'a> Mover<'a> {
     #[must_use]
     pub fn protected_by(self, protection: Option<&'a mut dyn Protection>) -> Self {
         Self { protection, ..self }
+    }
+
+    /// Moves no more than `gate` lets through.
+    #[must_use]
+    pub fn through(mut self, gate: &'a dyn Gate) -> Self {
+        self.gate = gate;
+        self
     }
 
     /// Sends bytes `first..end` of the file, or up to its end if that comes first; then ends the stream. Without
@@ -255,7 +264,8 @@ impl<'a> Mover<'a> {
         }
         let (mut offset, mut stride) = (first, Stride(CHUNK));
         while offset < end {
-            let count = usize::try_from(end - offset).map_or(stride.0, |rest| rest.min(stride.0));
+            let most = self.admitted(stride.0)?;
+            let count = usize::try_from(end - offset).map_or(most, |rest| rest.min(most));
             let begin = self.last;
             match rustix::fs::sendfile(self.socket, file, Some(&mut offset), count) {
                 Ok(0) => break,
@@ -295,7 +305,8 @@ impl<'a> Mover<'a> {
                 Err(error) => return Err(TransferError::File(error)),
             };
             while !rest.is_empty() {
-                match self.write(rest) {
+                let most = self.admitted(rest.len())?;
+                match self.write(&rest[..most]) {
                     Ok(count) => {
                         rest = &rest[count..];
                         self.moved(count)?;
@@ -365,7 +376,8 @@ impl<'a> Mover<'a> {
         total: Option<u64>,
     ) -> Result<(), TransferError> {
         loop {
-            match self.read(buffer) {
+            let most = self.admitted(buffer.len())?;
+            match self.read(&mut buffer[..most]) {
                 // Once stopped, an end of stream does not mean that all bytes have come.
                 Ok(0) if self.meter.is_stopped() => return Err(TransferError::Stopped),
                 Ok(0) => return sink.flush().map_err(TransferError::File),
@@ -448,8 +460,34 @@ impl<'a> Mover<'a> {
         }
     }
 
+    /// Waits until the gate lets bytes through; returns how many at most. The time is not the other host's:
+    /// it counts neither as a stall nor as slowness.
+    fn admitted(&mut self, most: usize) -> Result<usize, TransferError> {
+        let begin = Instant::now();
+        let until = begin + self.gate.wait(begin);
+        if until > begin {
+            loop {
+                let now = Instant::now();
+                if now >= until {
+                    break;
+                }
+                if now - self.begin >= self.bounds.longest {
+                    return Err(TransferError::Long(self.bounds.longest));
+                }
+                std::thread::sleep((until - now).min(WAIT_TIMEOUT));
+                self.watcher.progressed(self.meter.moved());
+                self.go_on()?;
+            }
+            let waited = begin.elapsed();
+            self.last += waited;
+            self.period.0 += waited;
+        }
+        Ok(most.min(self.gate.piece()))
+    }
+
     fn moved(&mut self, count: usize) -> Result<(), TransferError> {
         self.count(count);
+        self.gate.spent(count, self.last);
         self.keep_bounds(self.last)?;
         self.go_on()
     }

@@ -81,7 +81,7 @@ enum Command {
     Measure(measure::Measure),
     Run(run::Run),
     Agent(agent::Agent),
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     Get(get::Get),
     Put(put::Put),
     Ls(ls::Ls),

@@ -92,6 +92,8 @@ pub(crate) enum Command {
     Noop,
     Syst,
     Feat,
+    /// RFC 7151
+    Host(String),
     Opts {
         name: String,
         arguments: String,
@@ -127,8 +129,8 @@ pub(crate) struct Listing {
 
 /// Verbs of RFC 959, 2228, 7151 and others that are known but not implemented.
 const NOT_SERVED: &[&str] = &[
-    "SMNT", "ADAT", "MIC", "CONF", "ENC", "HOST", "LANG", "LPRT", "LPSV", "CLNT", "MFCT", "MFF",
-    "SPSV", "CSID",
+    "SMNT", "ADAT", "MIC", "CONF", "ENC", "LANG", "LPRT", "LPSV", "CLNT", "MFCT", "MFF", "SPSV",
+    "CSID",
 ];
 
 impl Command {
@@ -205,6 +207,7 @@ impl Command {
             "NOOP" => Self::Noop,
             "SYST" => Self::Syst,
             "FEAT" => Self::Feat,
+            "HOST" => Self::Host(host(argument)?),
             "OPTS" => {
                 let (name, arguments) = first_word(argument);
                 Self::Opts {
@@ -282,6 +285,24 @@ fn text(verb: &str, argument: &[u8]) -> Result<String, Reply> {
         text if text.chars().any(char::is_control) => Err(binary()),
         text => Ok(text.to_owned()),
     }
+}
+
+/// `HOST name`, `HOST 192.0.2.1` or `HOST [2001:db8::1]` (RFC 7151 section 3.1)
+fn host(argument: &[u8]) -> Result<String, Reply> {
+    let name = text("HOST", argument)?;
+    let address = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'));
+    let is_host = match address {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)),
+    };
+    if is_host && name.len() <= 255 {
+        return Ok(name.to_ascii_lowercase());
+    }
+    Err(wrong("HOST", "name of a host required"))
 }
 
 fn number(verb: &str, argument: &[u8]) -> Result<u64, Reply> {
@@ -514,7 +535,7 @@ mod fuzz {
 
     use super::*;
 
-    const LINES: [&[u8]; 22] = [
+    const LINES: [&[u8]; 25] = [
         b"USER anonymous",
         b"PASS me@example.org",
         b"PORT 192,0,2,1,4,210",
@@ -537,6 +558,9 @@ mod fuzz {
         b"MLSD /pub/\xc3\xa4",
         b"stor \xff\xfe ",
         b"RETR a  b",
+        b"HOST ftp.example.org",
+        b"HOST [2001:db8::7]",
+        b"SITE UTIME a b 20260302140007 20260302140007 20260302140007 UTC",
     ];
 
     /// The name in a command that ends with it.
@@ -581,6 +605,9 @@ mod fuzz {
                 }
                 Ok(Command::Stru(letter) | Command::Mode(letter)) => {
                     prop_assert!(letter.is_ascii_uppercase());
+                }
+                Ok(Command::Host(name)) => {
+                    prop_assert!(is_plain(&name) && name.len() <= 255 && name.is_ascii());
                 }
                 Ok(Command::Eprt(address)) => prop_assert_ne!(address.port(), 0),
                 Ok(Command::Rang(Some(range))) => prop_assert!(range.first < range.end),

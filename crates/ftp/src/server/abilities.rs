@@ -10,7 +10,7 @@ use crate::protocol::command::Representation;
 use crate::protocol::digest::Algorithm;
 use crate::protocol::path::one_line;
 
-const VERBS: &str = "ABOR ACCT ALLO APPE CDUP CWD DELE EPRT EPSV FEAT HASH HELP LIST MDTM MFMT MKD MLSD MLST MODE NLST \
+const VERBS: &str = "ABOR ACCT ALLO APPE CDUP CWD DELE EPRT EPSV FEAT HASH HELP HOST LIST MDTM MFMT MKD MLSD MLST MODE NLST \
                      NOOP OPTS PASS PASV PORT PWD QUIT RANG REIN REST RETR RMD RNFR RNTO SITE SIZE STAT STOR STOU \
                      STRU SYST TYPE USER XCRC XMD5 XSHA1 XSHA256 XSHA512";
 
@@ -24,11 +24,25 @@ impl Session {
         if self.offers_tls() {
             lines.extend(["AUTH TLS", "PBSZ", "PROT"].map(String::from));
         }
-        lines.extend(["EPRT", "EPSV", "MDTM", "MFMT"].map(String::from));
+        lines.extend(["EPRT", "EPSV", "HOST", "MDTM", "MFMT"].map(String::from));
+        if self.highest_level() > 0 {
+            lines.push("MODE Z".into());
+        }
         lines.push(format!("HASH {}", hashes.join(";")));
         lines.push(self.state.selection.feature());
         lines.push("PIPELINING".into());
-        lines.extend(["RANG STREAM", "REST STREAM", "SIZE", "TVFS", "UTF8"].map(String::from));
+        lines.extend(["RANG STREAM", "REST STREAM"].map(String::from));
+        lines.extend(
+            [
+                "SITE CHMOD",
+                "SITE QUOTA",
+                "SITE UMASK",
+                "SITE UTIME",
+                "SITE WHO",
+            ]
+            .map(String::from),
+        );
+        lines.extend(["SIZE", "TVFS", "UTF8"].map(String::from));
         lines.extend(["XCRC", "XMD5", "XSHA1", "XSHA256", "XSHA512"].map(String::from));
         for extension in &self.extensions {
             lines.extend(extension.features());
@@ -50,6 +64,7 @@ impl Session {
                     format!("MLST OPTS {}", self.state.selection.names()).trim_end(),
                 )
             }
+            ("MODE", arguments) => self.mode_options(arguments),
             ("HASH", "") => Reply::new(200, self.state.hash.name()),
             ("HASH", name) => match name.parse() {
                 Ok(hash) => {
@@ -66,10 +81,94 @@ impl Session {
         }
     }
 
+    /// MODE S and MODE Z.
+    pub(super) fn mode(&mut self, letter: u8) -> Reply {
+        self.state.deflate = match letter {
+            b'S' => None,
+            b'Z' if self.highest_level() > 0 => Some(self.level()),
+            _ => return Reply::new(504, "MODE: only S and, where FEAT has it, Z are supported"),
+        };
+        Reply::new(200, "OK")
+    }
+
+    fn highest_level(&self) -> u32 {
+        self.shared.config.limits.deflate_level
+    }
+
+    /// zlib's level: the chosen one, or else zlib's own default if that is allowed.
+    fn level(&self) -> u32 {
+        const DEFAULT: u32 = 6;
+        self.state
+            .deflate_level
+            .unwrap_or(DEFAULT)
+            .min(self.highest_level())
+    }
+
+    /// `OPTS MODE Z LEVEL 6`
+    fn mode_options(&mut self, arguments: &str) -> Reply {
+        let words: Vec<String> = arguments
+            .split_whitespace()
+            .map(str::to_ascii_uppercase)
+            .collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let level = match words[..] {
+            ["Z", "LEVEL", level] => level.parse().ok(),
+            _ => return Reply::new(501, "Option not understood: only MODE Z LEVEL"),
+        };
+        let highest = self.highest_level();
+        let Some(level) = level.filter(|level| (1..=highest).contains(level)) else {
+            return Reply::new(501, format!("MODE Z LEVEL is from 1 to {highest}"));
+        };
+        self.state.deflate_level = Some(level);
+        self.state.deflate = self.state.deflate.map(|_| level);
+        Reply::new(200, format!("MODE Z LEVEL is {level}"))
+    }
+
+    /// HOST, before a login (RFC 7151).
+    pub(super) fn host(&mut self, name: String) -> Reply {
+        if self.state.user.is_some() || self.state.name.is_some() {
+            return Reply::new(503, "HOST comes before USER; REIN starts over");
+        }
+        let hosts = &self.shared.config.hosts;
+        if !hosts.is_empty() && !hosts.iter().any(|host| host.eq_ignore_ascii_case(&name)) {
+            return Reply::new(504, "No such host here");
+        }
+        self.shared.greeting.banner()
+    }
+
+    /// `SITE WHO`: the sessions of the same user, or of all for an administrator.
+    fn who(&self) -> Result<Reply, Reply> {
+        let user = self.user()?;
+        if user.anonymous {
+            return Err(Reply::new(550, "Permission denied"));
+        }
+        let mut lines = vec!["Sessions:".to_owned()];
+        for row in self.shared.ledger.roster.rows() {
+            if user.admin || row.user.as_ref() == Some(&user.name) {
+                let command = row.command.as_deref().unwrap_or("idle");
+                let name = row.user.as_deref().unwrap_or("(no login)");
+                lines.push(format!(
+                    "{} {} {} {} {}",
+                    row.session,
+                    one_line(name.as_bytes()),
+                    row.address,
+                    row.since.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                    command
+                ));
+            }
+        }
+        lines.push("End".into());
+        Ok(Reply::lines(200, lines))
+    }
+
     pub(super) async fn site(&mut self, name: &str, arguments: &[u8]) -> Result<Reply, Reply> {
         match name {
             "HELP" => Ok(Reply::lines(214, help(self.offers_tls()))),
             "CHMOD" => self.change_mode(arguments).await,
+            "QUOTA" => self.quota().await,
+            "UMASK" => Ok(self.umask(arguments)),
+            "UTIME" => self.set_times(arguments).await,
+            "WHO" => self.who(),
             _ => Err(Reply::new(
                 504,
                 format!("SITE {name} command not implemented"),
@@ -93,9 +192,13 @@ impl Session {
                 self.state.cwd
             ));
         }
+        let mode = match self.state.deflate {
+            Some(_) => "Deflate",
+            None => "Stream",
+        };
         lines.push(match self.state.representation {
-            Representation::Ascii => "TYPE: ASCII; STRUcture: File; MODE: Stream".into(),
-            Representation::Image => "TYPE: Image; STRUcture: File; MODE: Stream".into(),
+            Representation::Ascii => format!("TYPE: ASCII; STRUcture: File; MODE: {mode}"),
+            Representation::Image => format!("TYPE: Image; STRUcture: File; MODE: {mode}"),
         });
         lines.push(match (meter, &self.state.setup) {
             (Some(meter), _) => format!("Data connection open: {} bytes moved", meter.moved()),
@@ -115,7 +218,7 @@ pub(super) fn help(tls: bool) -> Vec<String> {
     if tls {
         lines.push("AUTH PBSZ PROT".into());
     }
-    lines.push("SITE CHMOD, SITE HELP".into());
+    lines.push("SITE CHMOD, SITE HELP, SITE QUOTA, SITE UMASK, SITE UTIME, SITE WHO".into());
     lines.push("End".into());
     lines
 }

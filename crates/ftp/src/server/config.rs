@@ -1,16 +1,21 @@
 //! What the operator configures.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairwind_transfer::{Bounds, Buffer, Direction};
 use ipnet::IpNet;
 use serde::Deserialize;
 
+use super::access::AccessRule;
+use super::greeting::TextReader;
+use super::lines::LogTarget;
+use super::system_users::Authenticator;
 use super::xferlog::LogOpener;
 use crate::tls::{PemReader, TlsConfig};
 
@@ -33,6 +38,38 @@ pub struct Config {
     /// Networks that data connections may go to and come from, besides the client's own address: the
     /// other servers of third-party transfers. Empty: none.
     pub foreign_peers: Vec<IpNet>,
+    /// Networks whose clients are served; empty: all that are not denied.
+    pub allow: Vec<IpNet>,
+    /// Networks whose clients are not served.
+    pub deny: Vec<IpNet>,
+    /// Names that HOST may give; empty: any.
+    pub hosts: Vec<String>,
+    /// File whose lines greet clients.
+    pub banner: Option<PathBuf>,
+    /// File whose lines greet users who have logged in.
+    pub motd: Option<PathBuf>,
+    /// How these two are read.
+    pub text_reader: TextReader,
+    /// The log of commands.
+    pub command_log: Option<LogTarget>,
+    /// Loopback address where metrics are served.
+    pub metrics: Option<SocketAddr>,
+    /// The operator's socket.
+    pub control: Option<PathBuf>,
+    /// Number of a group that may use it, besides its owner.
+    pub control_group: Option<u32>,
+    /// PAM service by which system users log in; asking it is left to the program.
+    pub pam: Option<String>,
+    /// Whether files are served with the rights of the system user who has logged in.
+    pub pam_as_user: bool,
+    /// Whether a system user's root is the directory of that name, below the server's.
+    pub pam_homes: bool,
+    /// Checks the passwords of system users.
+    pub authenticator: Option<Authenticator>,
+    /// An open socket in place of `listen`.
+    pub listener: Option<Arc<TcpListener>>,
+    /// Rights of users by directory; without a rule for a directory, a user has those of [`UserConfig::write`].
+    pub access: Vec<AccessRule>,
     /// Buffers of data sockets.
     pub buffer: Buffer,
     /// Whether dynamic right-sizing is offered.
@@ -73,6 +110,22 @@ impl Config {
             passive_ports: None,
             masquerade: None,
             foreign_peers: Vec::new(),
+            allow: Vec::new(),
+            deny: Vec::new(),
+            access: Vec::new(),
+            hosts: Vec::new(),
+            banner: None,
+            motd: None,
+            text_reader: TextReader::default(),
+            command_log: None,
+            metrics: None,
+            control: None,
+            control_group: None,
+            pam: None,
+            pam_as_user: false,
+            pam_homes: false,
+            authenticator: None,
+            listener: None,
             buffer: Buffer::Auto,
             drs: true,
             advisor: None,
@@ -124,7 +177,7 @@ impl FromStr for SyncPolicy {
 }
 
 /// A named user.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UserConfig {
@@ -139,6 +192,18 @@ pub struct UserConfig {
     /// Whether the user may write.
     #[serde(default)]
     pub write: bool,
+    /// Names of groups, for rules.
+    #[serde(default)]
+    pub groups: Vec<String>,
+    /// Bytes that the user's root may hold; 0: no limit.
+    #[serde(default)]
+    pub quota_bytes: u64,
+    /// Files that the user's root may hold; 0: no limit.
+    #[serde(default)]
+    pub quota_files: u64,
+    /// Whether `SITE WHO` shows the user all sessions.
+    #[serde(default)]
+    pub admin: bool,
 }
 
 /// Limits on what clients use.
@@ -146,7 +211,7 @@ pub struct UserConfig {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Concurrent sessions.
+    /// As `--max-sessions`.
     pub sessions: usize,
     /// As `--sessions-per-address`.
     pub sessions_per_address: usize,
@@ -185,6 +250,21 @@ pub struct Limits {
     pub drs_bytes_per_address: u64,
     /// Length of a command line, bytes.
     pub line: usize,
+    /// As `--sessions-per-user`; 0: no limit.
+    pub sessions_per_user: usize,
+    /// As `--rate-limit`; 0: no limit.
+    pub rate: u64,
+    /// As `--rate-per-user`; 0: no limit.
+    pub rate_per_user: u64,
+    /// As `--rate-per-address`; 0: no limit.
+    pub rate_per_address: u64,
+    /// Bytes that may come out of each byte of a compressed upload (MODE Z), after the first 16 MiB; 0: no limit.
+    pub deflate_ratio: u64,
+    /// Highest level of compression that clients may choose for MODE Z, 1 to 9; 0: MODE Z is not offered, since some
+    /// clients use it unasked, and it makes transfers over fast paths slower.
+    pub deflate_level: u32,
+    /// Time that transfers have to end when the server is asked to stop, seconds.
+    pub stop_s: u64,
 }
 
 impl Default for Limits {
@@ -208,6 +288,13 @@ impl Default for Limits {
             drs_bytes: 512 << 20,
             drs_bytes_per_address: 128 << 20,
             line: 4_096 + 16,
+            sessions_per_user: 0,
+            rate: 0,
+            rate_per_user: 0,
+            rate_per_address: 0,
+            deflate_ratio: 250,
+            deflate_level: 0,
+            stop_s: 30,
         }
     }
 }
@@ -215,9 +302,25 @@ impl Default for Limits {
 /// The longest time that may be set, a hundred years: the arithmetic of clocks must not overflow.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
+/// The lowest rate that may be set, bytes per second.
+const LEAST_RATE: u64 = 1_000;
+
+/// What is wrong with a configuration, and where.
+struct Wrong {
+    /// The key, and the table that it is in, if any.
+    key: (Option<&'static str>, &'static str),
+    why: String,
+}
+
 impl Limits {
-    /// Checks that clocks can represent all times.
-    fn check(&self) -> Result<(), String> {
+    /// Checks that clocks can represent all times, and that rates can be kept.
+    fn check(&self) -> Result<(), Wrong> {
+        let wrong = |key, why| {
+            Err(Wrong {
+                key: (Some("limits"), key),
+                why,
+            })
+        };
         let longest = LONGEST.as_secs();
         for (key, value, longest) in [
             ("idle_s", self.idle_s, longest),
@@ -229,9 +332,28 @@ impl Limits {
             ("longest_s", self.longest_s, longest),
             ("unreachable_s", self.unreachable_s, longest),
             ("checksum_s", self.checksum_s, longest),
+            ("stop_s", self.stop_s, longest),
         ] {
             if value > longest {
-                return Err(format!("limits: {key} = {value}: {longest} at most"));
+                return wrong(key, format!("{value}: {longest} at most"));
+            }
+        }
+        if self.deflate_level > 9 {
+            return wrong(
+                "deflate_level",
+                format!("{}: 9 at most", self.deflate_level),
+            );
+        }
+        for (key, value) in [
+            ("rate", self.rate),
+            ("rate_per_user", self.rate_per_user),
+            ("rate_per_address", self.rate_per_address),
+        ] {
+            if (1..LEAST_RATE).contains(&value) {
+                return wrong(
+                    key,
+                    format!("{value}: 0 or at least {LEAST_RATE} bytes per second"),
+                );
             }
         }
         Ok(())
@@ -305,22 +427,85 @@ struct File {
     limits: Option<Limits>,
     /// TLS: a table.
     tls: Option<TlsConfig>,
+    /// As `--allow`: an array.
+    #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
+    allow: Option<Vec<IpNet>>,
+    /// As `--deny`: an array.
+    #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
+    deny: Option<Vec<IpNet>>,
+    /// Rights by directory: an array of tables.
+    access: Vec<AccessRule>,
+    /// Names that HOST may give: an array; others get 504. Default: any.
+    hosts: Option<Vec<String>>,
+    /// As `--banner`.
+    banner: Option<PathBuf>,
+    /// As `--motd`.
+    motd: Option<PathBuf>,
+    /// As `--command-log`.
+    command_log: Option<String>,
+    /// As `--metrics`.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    metrics: Option<SocketAddr>,
+    /// As `--control`.
+    control: Option<PathBuf>,
+    /// As `--pam`.
+    pam: Option<String>,
+    /// As `--pam-as-user`. Default: `false`.
+    pam_as_user: Option<bool>,
+    /// Whether a system user's root is the directory of that name, below the server's; without one, the login
+    /// fails. Default: `false`.
+    pam_homes: Option<bool>,
+}
+
+/// The error in the text of a configuration file, with its line.
+fn told(text: &str, wrong: Wrong) -> String {
+    let Wrong {
+        key: (table, key),
+        why,
+    } = wrong;
+    let name = table.map_or(key.to_owned(), |table| format!("{table}.{key}"));
+    match line_of(text, table, key) {
+        Some(line) => format!("line {line}: {name} = {why}"),
+        None => format!("{name} = {why}"),
+    }
+}
+
+/// The line on which a key stands, from 1.
+fn line_of(text: &str, table: Option<&str>, key: &str) -> Option<usize> {
+    let root = toml::de::DeTable::parse(text).ok()?;
+    let root = root.get_ref();
+    let table = match table {
+        Some(name) => root.get(name)?.get_ref().as_table()?,
+        None => root,
+    };
+    let (key, _) = table.get_key_value(key)?;
+    let before = text.get(..key.span().start)?;
+    Some(1 + before.matches('\n').count())
 }
 
 impl Config {
     /// Applies the text of a configuration file.
     ///
     /// # Errors
-    /// What is wrong; with its line if the text is not valid TOML or has an unknown key.
+    /// What is wrong, with its line.
     pub fn read(&mut self, text: &str) -> Result<(), String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        self.apply(file).map_err(|wrong| told(text, wrong))
+    }
+
+    fn apply(&mut self, file: File) -> Result<(), Wrong> {
+        let wrong = |key, why| Wrong {
+            key: (None, key),
+            why,
+        };
         if let Some(buffer) = file.buffer {
-            self.buffer = buffer.parse()?;
+            self.buffer = buffer.parse().map_err(|why| wrong("buffer", why))?;
         }
         match file.passive_ports {
             Some([first, last]) if first == 0 || first > last => {
-                return Err(format!(
-                    "passive_ports: [{first}, {last}] is not a range of ports"
+                return Err(wrong(
+                    "passive_ports",
+                    format!("[{first}, {last}]: not a range of ports"),
                 ));
             }
             Some([first, last]) => self.passive_ports = Some(first..=last),
@@ -345,6 +530,26 @@ impl Config {
         if let Some(hours) = file.partial_age_h {
             self.partial_age = Duration::from_secs(u64::from(hours.get()) * 3_600);
         }
+        self.allow = file.allow.unwrap_or(std::mem::take(&mut self.allow));
+        self.deny = file.deny.unwrap_or(std::mem::take(&mut self.deny));
+        self.access.extend(file.access);
+        self.hosts = file.hosts.unwrap_or(std::mem::take(&mut self.hosts));
+        self.banner = file.banner.or(self.banner.take());
+        self.motd = file.motd.or(self.motd.take());
+        if let Some(target) = &file.command_log {
+            self.command_log = Some(LogTarget::from(target.as_str()));
+        }
+        if let Some(address) = file.metrics.filter(|address| !address.ip().is_loopback()) {
+            return Err(wrong(
+                "metrics",
+                format!("{address}: not an address of loopback"),
+            ));
+        }
+        self.metrics = file.metrics.or(self.metrics);
+        self.control = file.control.or(self.control.take());
+        self.pam = file.pam.or(self.pam.take());
+        self.pam_as_user = file.pam_as_user.unwrap_or(self.pam_as_user);
+        self.pam_homes = file.pam_homes.unwrap_or(self.pam_homes);
         if let Some(limits) = file.limits {
             limits.check()?;
             self.limits = limits;
@@ -400,7 +605,11 @@ mod tests {
             error.contains("line 2") && error.contains("anonymus"),
             "{error}"
         );
-        assert!(Config::new("/srv").read("passive_ports = [9, 3]").is_err());
+        let error = Config::new("/srv").read("drs = true\npassive_ports = [9, 3]");
+        assert_eq!(
+            error.unwrap_err(),
+            "line 2: passive_ports = [9, 3]: not a range of ports"
+        );
         assert!(Config::new("/srv").read("partial_age_h = 0").is_err());
     }
 
@@ -425,6 +634,11 @@ mod tests {
                 .read(&format!("[limits]\n{key} = 3000000000"))
                 .unwrap();
         }
+        let error = config.read("# Ours\n[limits]\nidle_s = 9\nrate = 1\n");
+        assert_eq!(
+            error.unwrap_err(),
+            "line 4: limits.rate = 1: 0 or at least 1000 bytes per second"
+        );
     }
 
     #[test]
@@ -435,6 +649,7 @@ mod tests {
                 "keys of limits" => schema_for!(Limits),
                 "keys of a user" => schema_for!(UserConfig),
                 "keys of tls" => schema_for!(TlsConfig),
+                "keys of a rule" => schema_for!(AccessRule),
                 _ => return None,
             };
             let schema = serde_json::to_value(schema).expect("a schema is plain JSON");

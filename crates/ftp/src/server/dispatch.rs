@@ -35,6 +35,7 @@ impl Session {
                 Reply::new(220, "Service ready for new user")
             }
             Command::Opts { name, arguments } => self.options(&name, &arguments),
+            Command::Host(name) => self.host(name),
             _ if self.state.user.is_none() => Reply::new(530, "Please login with USER and PASS"),
             Command::Acct => Reply::new(202, "No account needed"),
             Command::Abor => Reply::new(226, "No transfer to ABOR"),
@@ -51,7 +52,7 @@ impl Session {
                 Reply::new(200, "Type set")
             }
             Command::Stru(letter) => only("STRU", letter, b'F'),
-            Command::Mode(letter) => only("MODE", letter, b'S'),
+            Command::Mode(letter) => self.mode(letter),
             Command::Port(address) | Command::Eprt(address) => self.active(address),
             Command::Pasv => self.passive()?,
             Command::Epsv(what) => self.extended_passive(what)?,

@@ -1,20 +1,23 @@
 //! Files below a root that no name and no symbolic link can leave: every path is resolved by openat2(2)
 //! with `RESOLVE_BENEATH`, so it is the kernel that enforces the root.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 
+use super::access::{Access, Right};
 use super::directory::{self, Directory, Facts, facts};
 use super::partial::{self, Partial, UploadError};
+use super::quota::{Amount, Quota};
 use crate::protocol::VirtualPath;
 
 /// A directory, and what is below it.
@@ -23,6 +26,10 @@ pub(super) struct Root {
     directory: OwnedFd,
     /// Unfinished uploads that have not grown for this time have expired.
     pub(super) partial_age: Duration,
+    /// The user's rights, if there are rules for them.
+    access: Option<Arc<Access>>,
+    /// What may be in it.
+    quota: Option<Arc<Quota>>,
 }
 
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
@@ -42,6 +49,8 @@ impl Root {
         let root = Self {
             directory: open,
             partial_age,
+            access: None,
+            quota: None,
         };
         root.resolve(&VirtualPath::root(), OFlags::PATH)
             .map_err(|error| named(error, "openat2"))?;
@@ -56,7 +65,35 @@ impl Root {
         Ok(Self {
             directory: self.directory.try_clone()?,
             partial_age,
+            access: None,
+            quota: None,
         })
+    }
+
+    /// The same directory, where a user has these rights and this quota.
+    ///
+    /// # Errors
+    /// If no descriptor is free.
+    pub(super) fn of_user(
+        &self,
+        access: Option<Access>,
+        quota: Option<Arc<Quota>>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            access: access.map(Arc::new),
+            quota,
+            ..self.again(self.partial_age)?
+        })
+    }
+
+    /// The open directory.
+    pub(super) fn directory_itself(&self) -> &OwnedFd {
+        &self.directory
+    }
+
+    /// What may be in it.
+    pub(super) fn quota(&self) -> Option<&Arc<Quota>> {
+        self.quota.as_ref()
     }
 
     /// A root below this one.
@@ -70,6 +107,8 @@ impl Root {
         Ok(Self {
             directory,
             partial_age,
+            access: None,
+            quota: None,
         })
     }
 
@@ -114,12 +153,42 @@ impl Root {
         Ok((directory, name.to_owned()))
     }
 
+    /// As [`parent`](Self::parent), for a change that needs this right there.
+    ///
+    /// # Errors
+    /// As [`parent`](Self::parent); `EACCES` if the user does not have the right.
+    pub(super) fn parent_to(
+        &self,
+        path: &VirtualPath,
+        right: Right,
+    ) -> io::Result<(OwnedFd, OsString)> {
+        let (directory, name) = self.parent(path)?;
+        self.require(&directory, right)?;
+        Ok((directory, name))
+    }
+
+    /// Checks that the user has this right in an open directory.
+    ///
+    /// # Errors
+    /// `EACCES` if the user does not.
+    pub(super) fn require(&self, directory: &OwnedFd, right: Right) -> io::Result<()> {
+        match &self.access {
+            Some(access) => access.require(directory, right),
+            None => Ok(()),
+        }
+    }
+
     /// Facts about what `path` leads to.
     ///
     /// # Errors
-    /// If it cannot be resolved.
+    /// If it cannot be resolved, or the user has no rights there.
     pub(super) fn facts(&self, path: &VirtualPath) -> io::Result<Facts> {
-        facts(self.resolve(path, OFlags::PATH)?)
+        let open = self.resolve(path, OFlags::PATH)?;
+        let facts = facts(&open)?;
+        if let Some(access) = &self.access {
+            access.require_any(&open, facts.is_directory())?;
+        }
+        Ok(facts)
     }
 
     /// Facts about what `path` leads to; about the link itself if it is broken.
@@ -130,6 +199,9 @@ impl Root {
         match self.facts(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let (parent, name) = self.parent(path)?;
+                if let Some(access) = &self.access {
+                    access.require_any(&parent, true)?;
+                }
                 directory::facts_in(&parent, &name)
             }
             facts => facts,
@@ -143,6 +215,9 @@ impl Root {
     pub(super) fn enter(&self, path: &VirtualPath) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let directory = self.resolve(path, flags)?;
+        if let Some(access) = &self.access {
+            access.require_any(&directory, true)?;
+        }
         rustix::fs::openat(directory, ".", flags | OFlags::CLOEXEC, Mode::empty())?;
         Ok(())
     }
@@ -165,6 +240,9 @@ impl Root {
         if !facts.is_regular() {
             return Err(Errno::INVAL.into());
         }
+        if let Some(access) = &self.access {
+            access.require_of_file(&file, Right::Read)?;
+        }
         Ok((file.into(), facts))
     }
 
@@ -174,20 +252,23 @@ impl Root {
     /// If it is not a directory, or cannot be read.
     pub(super) fn directory(&self, path: &VirtualPath) -> io::Result<Directory> {
         let directory = self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        self.require(&directory, Right::List)?;
         Ok(Directory(directory))
     }
 
-    /// Makes a directory.
+    /// Makes a directory, without the permission bits of `umask`; the process's decides if there is none.
     ///
     /// # Errors
     /// If the name exists, or cannot be made there.
-    pub(super) fn make_directory(&self, path: &VirtualPath) -> io::Result<()> {
-        let (parent, name) = self.parent(path)?;
-        Ok(rustix::fs::mkdirat(
-            parent,
-            name,
-            Mode::from_raw_mode(0o777),
-        )?)
+    pub(super) fn make_directory(&self, path: &VirtualPath, umask: Option<u32>) -> io::Result<()> {
+        let (parent, name) = self.parent_to(path, Right::Mkdir)?;
+        rustix::fs::mkdirat(&parent, &name, Mode::from_raw_mode(0o777))?;
+        if let Some(umask) = umask {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let made = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+            change_mode(&made, 0o777 & !umask)?;
+        }
+        Ok(())
     }
 
     /// Removes a directory that is empty, or contains only unfinished uploads that have expired.
@@ -195,7 +276,7 @@ impl Root {
     /// # Errors
     /// If it contains anything else, or cannot be removed.
     pub(super) fn remove_directory(&self, path: &VirtualPath) -> io::Result<()> {
-        let (parent, name) = self.parent(path)?;
+        let (parent, name) = self.parent_to(path, Right::Delete)?;
         match rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR) {
             Err(Errno::NOTEMPTY | Errno::EXIST) => {}
             removed => return Ok(removed?),
@@ -206,6 +287,7 @@ impl Root {
             // A running or recent upload stays, and with it the directory.
             let _ = partial::expire(&directory, &partial, self.partial_age);
         }
+        self.changed();
         Ok(rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?)
     }
 
@@ -214,10 +296,41 @@ impl Root {
     /// # Errors
     /// [`UploadError`] if there is neither, it is being uploaded, or it cannot be removed.
     pub(super) fn remove_file(&self, path: &VirtualPath) -> Result<(), UploadError> {
-        let (parent, name) = self.parent(path)?;
+        let (parent, name) = self.parent_to(path, Right::Delete)?;
+        let held = self.held(&parent, &name);
         match rustix::fs::unlinkat(&parent, &name, AtFlags::empty()) {
-            Err(Errno::NOENT) => Ok(Partial::existing(parent, &name)?.remove()?),
-            removed => Ok(removed?),
+            Err(Errno::NOENT) => {
+                Partial::existing(parent, &name)?.remove()?;
+                self.changed();
+            }
+            removed => {
+                removed?;
+                self.release(held);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a name counts as in the quota.
+    fn held(&self, parent: &OwnedFd, name: &OsStr) -> Option<Amount> {
+        self.quota.as_ref()?;
+        let facts = directory::facts_in(parent, name).ok()?;
+        facts.is_regular().then(|| Amount {
+            bytes: facts.size(),
+            files: 1,
+        })
+    }
+
+    fn release(&self, amount: Option<Amount>) {
+        if let (Some(quota), Some(amount)) = (&self.quota, amount) {
+            quota.release(amount);
+        }
+    }
+
+    /// What is in it has changed by an unknown amount.
+    pub(super) fn changed(&self) {
+        if let Some(quota) = &self.quota {
+            quota.forget();
         }
     }
 
@@ -226,9 +339,25 @@ impl Root {
     /// # Errors
     /// If either name cannot be resolved or changed.
     pub(super) fn rename(&self, from: &VirtualPath, to: &VirtualPath) -> io::Result<()> {
-        let (from, old) = self.parent(from)?;
-        let (to, new) = self.parent(to)?;
-        Ok(rustix::fs::renameat(from, old, to, new)?)
+        let (from, old) = self.parent_to(from, Right::Rename)?;
+        let (to, new) = self.parent_to(to, Right::Rename)?;
+        let (moved, replaced) = (
+            directory::facts_in(&from, &old)?,
+            directory::facts_in(&to, &new).ok(),
+        );
+        if let Some(access) = &self.access {
+            if moved.is_directory() {
+                access.require_free_of_rules(&from, &old)?;
+            }
+            if replaced.is_some() {
+                access.require(&to, Right::Write)?;
+            }
+        }
+        let is_same = replaced.is_some_and(|replaced| replaced.identity() == moved.identity());
+        let held = if is_same { None } else { self.held(&to, &new) };
+        rustix::fs::renameat(from, old, to, new)?;
+        self.release(held);
+        Ok(())
     }
 
     /// Sets the time of the last change of the content.
@@ -250,10 +379,18 @@ impl Root {
         if !known.is_regular() && !known.is_directory() {
             return Err(Errno::INVAL.into());
         }
-        Ok(rustix::fs::futimens(
-            self.resolve(path, OFlags::RDONLY)?,
-            &times,
-        )?)
+        let open = self.resolve(path, OFlags::RDONLY)?;
+        self.require_change(&open, &known)?;
+        Ok(rustix::fs::futimens(open, &times)?)
+    }
+
+    /// Checks that the user may change what is open.
+    fn require_change(&self, open: &OwnedFd, known: &Facts) -> io::Result<()> {
+        match &self.access {
+            Some(access) if known.is_directory() => access.require(open, Right::Write),
+            Some(access) => access.require_of_file(open, Right::Write),
+            None => Ok(()),
+        }
     }
 
     /// Sets the permission bits, `0o000` to `0o777`, of a file that need not be readable.
@@ -270,11 +407,8 @@ impl Root {
         if !known.is_regular() && !known.is_directory() {
             return Err(Errno::INVAL.into());
         }
-        // fchmod(2) refuses a descriptor opened with `O_PATH`; chmod(2) accepts its link in /proc
-        // (open(2)).
-        let link = format!("/proc/self/fd/{}", named.as_raw_fd());
-        let mode = Mode::from_raw_mode(mode);
-        Ok(rustix::fs::chmodat(CWD, link, mode, AtFlags::empty())?)
+        self.require_change(&named, &known)?;
+        change_mode(&named, mode)
     }
 
     /// Bytes that an unprivileged user may still write to the file system.
@@ -285,6 +419,14 @@ impl Root {
         let room = rustix::fs::fstatvfs(self.resolve(path, OFlags::PATH)?)?;
         Ok(room.f_bavail.saturating_mul(room.f_frsize))
     }
+}
+
+/// Sets the permission bits of what was opened with `O_PATH`: fchmod(2) refuses that, chmod(2) accepts its link in
+/// /proc (open(2)).
+fn change_mode(open: &OwnedFd, mode: u32) -> io::Result<()> {
+    let link = format!("/proc/self/fd/{}", open.as_raw_fd());
+    let mode = Mode::from_raw_mode(mode);
+    Ok(rustix::fs::chmodat(CWD, link, mode, AtFlags::empty())?)
 }
 
 fn leads_through_a_partial(path: &VirtualPath) -> bool {
@@ -332,7 +474,7 @@ mod tests {
                 Some(Errno::XDEV.raw_os_error()),
                 "{path}: {error}"
             );
-            assert!(root.make_directory(&at("absolute/new")).is_err());
+            assert!(root.make_directory(&at("absolute/new"), None).is_err());
             assert!(root.remove_file(&at("absolute/secret")).is_err());
             assert!(root.rename(&at("inside"), &at("absolute/inside")).is_err());
         }

@@ -207,7 +207,9 @@ impl Lines<'_> {
         for name in directory.names()? {
             if partial::is_partial(name.as_bytes()) {
                 // Failure does no harm: a running upload stays, and so does one that cannot be removed.
-                let _ = partial::expire(&directory, &name, root.partial_age);
+                if partial::expire(&directory, &name, root.partial_age).is_ok_and(|gone| gone) {
+                    root.changed();
+                }
                 continue;
             }
             let shown = match self.form {

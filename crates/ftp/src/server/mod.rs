@@ -2,30 +2,42 @@
 //! threads of their own.
 
 mod abilities;
+mod access;
 mod agreement;
 mod channel;
 mod config;
+pub mod console;
 mod control;
 mod copying;
+mod deflate;
 mod digest;
 mod digests;
 mod directory;
 mod dispatch;
 mod extension;
 mod files;
+mod greeting;
 mod guesses;
 mod heap;
+mod journal;
+mod lines;
 mod listing;
 mod login;
 mod matches;
+mod metrics;
 mod names;
+mod networks;
 mod partial;
 mod passwords;
 mod pattern;
 mod ports;
 mod protection;
+mod quota;
+mod rates;
 mod reserve;
+mod roster;
 mod session;
+mod system_users;
 mod transfer;
 mod turns;
 mod upload;
@@ -36,6 +48,7 @@ mod xferlog;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,24 +59,35 @@ use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 
+pub use access::{AccessRule, Right};
 pub use crate::tls::{ClientCertificates, PemReader, TlsConfig};
 pub use config::{Config, Limits, SyncPolicy, UserConfig};
 pub use extension::{Extension, PeerFacts, SessionExtension};
 pub use fairwind_origin::Origin;
+pub use greeting::TextReader;
+pub use lines::LogTarget;
 pub use passwords::hash_password;
+pub use roster::SessionRow;
+pub use system_users::{Authenticator, Login, SystemUser};
 pub use xferlog::LogOpener;
 
 use control::Control;
 use digest::Checksums;
 use extension::Select;
+use greeting::Greeting;
 use guesses::Guesses;
+use journal::Journal;
+use metrics::{Counters, Refusal};
 use passwords::Checks;
 use ports::Ports;
 use protection::Arrival;
+use quota::Quotas;
+use rates::Rates;
 use reserve::Reserve;
+use roster::Roster;
 use session::Session;
 use uploads::Uploads;
-use users::Users;
+use users::{Crowd, Users};
 use work::is_out_of_descriptors;
 use xferlog::Xferlog;
 
@@ -77,6 +101,8 @@ pub(crate) struct Shared {
     extensions: Vec<Arc<dyn Extension>>,
     xferlog: Option<Xferlog>,
     tls: Option<ServerTls>,
+    journal: Option<Journal>,
+    greeting: Greeting,
     ledger: Arc<Ledger>,
 }
 
@@ -89,26 +115,58 @@ struct Ledger {
     guesses: Guesses,
     checksums: Checksums,
     uploads: Uploads,
+    users: Crowd,
+    rates: Rates,
+    quotas: Quotas,
+    roster: Roster,
+    counters: Counters,
+    system_checks: system_users::Checks,
 }
 
+static DENIED: RateLimitedLog = RateLimitedLog::new();
 static CROWD: RateLimitedLog = RateLimitedLog::new();
 static CONTROL: RateLimitedLog = RateLimitedLog::new();
 static ACCEPT: RateLimitedLog = RateLimitedLog::new();
 
+/// How far a server is from its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// Clients are served.
+    Serving,
+    /// No new clients are; transfers that run go on.
+    Draining,
+    /// Everything ends.
+    Ending,
+}
+
 /// Asks a running server to stop.
 #[derive(Debug, Clone)]
-pub struct Stop(watch::Sender<bool>);
+pub struct Stop(watch::Sender<Phase>);
 
 impl Default for Stop {
     fn default() -> Self {
-        Self(watch::channel(false).0)
+        Self(watch::channel(Phase::Serving).0)
     }
 }
 
 impl Stop {
     /// Makes the server dismiss its clients and [`Server::run`] return.
     pub fn ask(&self) {
-        self.0.send_replace(true);
+        self.reach(Phase::Ending);
+    }
+
+    /// Makes the server dismiss idle clients, accept no others, and return when the transfers that run have
+    /// ended, at the latest after [`Limits::stop_s`]. False if it has been asked before.
+    pub fn drain(&self) -> bool {
+        self.reach(Phase::Draining)
+    }
+
+    fn reach(&self, phase: Phase) -> bool {
+        self.0.send_if_modified(|now| {
+            let is_later = phase > *now;
+            *now = phase.max(*now);
+            is_later
+        })
     }
 }
 
@@ -136,12 +194,28 @@ impl Reload {
         if tls_listen(&config) != tls_listen(&old.config) {
             tracing::warn!("listen of tls stays as it was until a restart");
         }
+        let (before, now) = (&old.config, &config);
+        for (key, changes) in [
+            ("metrics", before.metrics != now.metrics),
+            (
+                "control",
+                before.control != now.control || before.control_group != now.control_group,
+            ),
+        ] {
+            if changes {
+                tracing::warn!("{key} stays as it is; the change takes effect after a restart");
+            }
+        }
         let config = Config {
             listen: old.config.listen,
+            metrics: old.config.metrics,
+            control: old.config.control.clone(),
+            control_group: old.config.control_group,
             ..config
         };
         let extensions = (self.select)(&config)?;
         let shared = Shared::open(config, extensions, &old.ledger, Some(&old))?;
+        shared.ledger.rates.set(&shared.config.limits);
         *self.current.write() = Arc::new(shared);
         Ok(())
     }
@@ -163,14 +237,18 @@ impl Shared {
         let opener = &config.log_opener;
         let xferlog = config.xferlog.clone();
         let xferlog = xferlog.map(|path| Xferlog::open(path, opener.clone()));
+        let journal = config.command_log.clone();
+        let journal = journal.map(|target| Journal::open(target, opener.clone()));
         let users = before.filter(|before| before.config.root == config.root);
         let tls = config.tls.as_ref();
         let tls = tls.map(|tls| ServerTls::load(tls, &config.pem_reader));
         Ok(Self {
             extensions,
             tls: tls.transpose()?,
-            users: Users::open(&config, users.map(|before| &before.users))?,
+            users: Users::open(&config, users.map(|before| &before.users), &ledger.quotas)?,
             xferlog: xferlog.transpose()?,
+            journal: journal.transpose()?,
+            greeting: Greeting::read(&config)?,
             ledger: Arc::clone(ledger),
             config,
         })
@@ -182,6 +260,9 @@ pub struct Server {
     listener: TcpListener,
     /// That of implicit TLS.
     tls_listener: Option<TcpListener>,
+    metrics: Option<TcpListener>,
+    console: Option<UnixListener>,
+    sign_of_life: Option<(Duration, Box<dyn FnMut() + Send>)>,
     reload: Reload,
 }
 
@@ -203,15 +284,27 @@ impl Server {
     ) -> io::Result<Self> {
         let extensions = select(&config)?;
         let shared = Shared::open(config, extensions, &Arc::default(), None)?;
-        let open = |address: SocketAddr| {
-            listen(address)
-                .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))
+        shared.ledger.rates.set(&shared.config.limits);
+        let open =
+            |address: SocketAddr| listen(address).map_err(|error| at(address, &error));
+        let listener = match &shared.config.listener {
+            Some(given) => given.try_clone()?,
+            None => open(shared.config.listen)?,
         };
-        let listener = open(shared.config.listen)?;
         let tls_listen = shared.config.tls.as_ref().and_then(|tls| tls.listen);
+        let metrics = shared.config.metrics.map(|address| {
+            let listener = TcpListener::bind(address).map_err(|error| at(address, &error))?;
+            listener.set_nonblocking(true)?;
+            Ok::<_, io::Error>(listener)
+        });
+        let console = shared.config.control.as_ref();
+        let console = console.map(|path| console::listen(path, shared.config.control_group));
         Ok(Self {
             listener,
             tls_listener: tls_listen.map(open).transpose()?,
+            metrics: metrics.transpose()?,
+            console: console.transpose()?,
+            sign_of_life: None,
             reload: Reload {
                 current: Arc::new(RwLock::new(Arc::new(shared))),
                 select: Arc::new(select),
@@ -241,6 +334,28 @@ impl Server {
         listener.map(TcpListener::local_addr).transpose()
     }
 
+    /// Where metrics are served, if they are.
+    ///
+    /// # Errors
+    /// If the socket's address cannot be read.
+    pub fn metrics_address(&self) -> io::Result<Option<SocketAddr>> {
+        self.metrics
+            .as_ref()
+            .map(TcpListener::local_addr)
+            .transpose()
+    }
+
+    /// The number of sessions; may be asked for while the server runs.
+    pub fn session_count(&self) -> impl Fn() -> usize + Send + 'static {
+        let ledger = Arc::clone(&self.reload.current().ledger);
+        move || ledger.roster.totals().0
+    }
+
+    /// Has `act` called with this period by the threads that serve clients, as long as they do.
+    pub fn every(&mut self, period: Duration, act: impl FnMut() + Send + 'static) {
+        self.sign_of_life = Some((period, Box::new(act)));
+    }
+
     /// Serves until asked to stop. From the start of this call the process keeps little of the memory
     /// that it frees.
     ///
@@ -257,16 +372,32 @@ impl Server {
             .thread_name("ftp")
             .enable_all()
             .build()?;
-        let stopping = stop.0.subscribe();
-        let result = runtime.block_on(self.accept(stopping));
+        let result = runtime.block_on(self.accept(stop));
         runtime.shutdown_timeout(STOP_TIMEOUT);
         result
     }
 
-    async fn accept(self, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+    async fn accept(self, asked: &Stop) -> io::Result<()> {
+        let mut stop = asked.0.subscribe();
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
         let tls_listener = self.tls_listener.map(tokio::net::TcpListener::from_std);
         let tls_listener = tls_listener.transpose()?;
+        let ledger = &self.reload.current().ledger;
+        if let Some((period, mut act)) = self.sign_of_life {
+            tokio::spawn(async move {
+                let mut period = tokio::time::interval(period);
+                loop {
+                    period.tick().await;
+                    act();
+                }
+            });
+        }
+        if let Some(listener) = self.metrics {
+            tokio::spawn(metrics::serve(listener, Arc::clone(ledger)));
+        }
+        if let Some(listener) = self.console {
+            tokio::spawn(console::serve(listener, Arc::clone(ledger)));
+        }
         let mut reserve = Reserve::take();
         // Nothing is sent: it closes when the last session has ended.
         let (session, mut sessions) = mpsc::channel::<()>(1);
@@ -274,16 +405,22 @@ impl Server {
             let (accepted, arrival) = tokio::select! {
                 accepted = listener.accept() => (accepted, Arrival::Plain),
                 accepted = accept_from(tls_listener.as_ref()) => (accepted, Arrival::Implicit),
-                _ = stop.wait_for(|stop| *stop) => break,
+                _ = stop.wait_for(|phase| *phase != Phase::Serving) => break,
             };
             match accepted {
                 Ok((stream, peer)) => {
                     reserve.refill();
                     let (shared, stop) = (self.reload.current(), stop.clone());
                     let (peer, session) = (peer.ip().to_canonical(), session.clone());
+                    if !networks::admits(&shared.config.allow, &shared.config.deny, peer) {
+                        ledger.counters.refusal(Refusal::Network);
+                        refuse(&stream, peer, arrival);
+                        continue;
+                    }
                     tokio::spawn(serve(stream, peer, shared, stop, session, arrival));
                 }
                 Err(error) if is_out_of_descriptors(&error) => {
+                    ledger.counters.refusal(Refusal::Descriptors);
                     ACCEPT.warn(|| {
                         format!("no descriptor is free for another client: {error}; see ulimit -n")
                     });
@@ -304,8 +441,20 @@ impl Server {
         }
         drop((listener, tls_listener, session));
         let shared = self.reload.current();
+        let patience = Duration::from_secs(shared.config.limits.stop_s);
+        let drained = tokio::select! {
+            _ = sessions.recv() => true,
+            _ = stop.wait_for(|phase| *phase == Phase::Ending) => false,
+            () = tokio::time::sleep(patience) => false,
+        };
+        asked.ask();
         let ended = async {
-            let _ = sessions.recv().await;
+            if !drained {
+                let _ = sessions.recv().await;
+            }
+            if let Some(journal) = &shared.journal {
+                journal.written().await;
+            }
             if let Some(xferlog) = &shared.xferlog {
                 xferlog.written().await;
             }
@@ -326,6 +475,29 @@ async fn accept_from(
     }
 }
 
+/// Sends a client away from whose network none is served.
+fn refuse(stream: &TcpStream, peer: IpAddr, arrival: Arrival) {
+    DENIED.warn(|| format!("{peer}: a client from a denied network"));
+    // Under TLS a reply would cost a handshake.
+    if arrival == Arrival::Plain {
+        // What does not fit into the buffer of a new connection does not matter.
+        let _ = stream.try_write(&Reply::new(421, "Not served to your network").encode());
+    }
+}
+
+/// Checks what [`Server::bind`] would open, except for sockets and logs.
+///
+/// # Errors
+/// If a directory or a text cannot be opened or a user is invalid; the error names it.
+pub fn check(config: &Config) -> io::Result<()> {
+    Greeting::read(config)?;
+    Users::open(config, None, &Quotas::default()).map(drop)
+}
+
+fn at(address: SocketAddr, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{address}: {error}"))
+}
+
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = SocketPlan::default().socket(address)?;
     socket.set_reuse_address(true)?;
@@ -344,7 +516,7 @@ async fn serve(
     stream: TcpStream,
     peer: IpAddr,
     shared: Arc<Shared>,
-    stop: watch::Receiver<bool>,
+    stop: watch::Receiver<Phase>,
     session: mpsc::Sender<()>,
     arrival: Arrival,
 ) {
@@ -360,6 +532,7 @@ async fn serve(
     let (own, all) = (limits.sessions_per_address, limits.sessions);
     let Some(_place) = shared.ledger.sessions.take(Origin::from(peer), own, all) else {
         drop(session);
+        shared.ledger.counters.refusal(Refusal::Sessions);
         CROWD.warn(|| format!("{peer}: too many sessions"));
         // Under TLS a reply would cost a handshake.
         if arrival == Arrival::Plain {

@@ -2,10 +2,14 @@
 
 use std::io;
 
+use jiff::Timestamp;
+use rustix::io::Errno;
+
 use super::listing::{self, Subject};
 use super::partial;
+use super::quota::Amount;
 use super::session::Session;
-use super::work::{naming_failure, upload_failure};
+use super::work::{file_failure, naming_failure, upload_failure};
 use crate::protocol::command::{Listing, Representation};
 use crate::protocol::{Reply, VirtualPath, time};
 
@@ -91,7 +95,7 @@ impl Session {
 
     pub(super) async fn set_modified(
         &mut self,
-        when: jiff::Timestamp,
+        when: Timestamp,
         path: Vec<u8>,
     ) -> Result<Reply, Reply> {
         self.writer()?;
@@ -100,6 +104,36 @@ impl Session {
         self.on_files(move |root| root.set_modified(&path, when))
             .await?;
         Ok(Reply::new(213, text))
+    }
+
+    /// `SITE UTIME`, as `time name` and as `name access change creation UTC`; only the time of change is set.
+    pub(super) async fn set_times(&mut self, arguments: &[u8]) -> Result<Reply, Reply> {
+        self.writer()?;
+        let (when, path) = parse_times(arguments).ok_or_else(|| {
+            Reply::new(
+                501,
+                "Usage: SITE UTIME YYYYMMDDhhmm[ss] NAME, or SITE UTIME NAME ACCESS CHANGE CREATION UTC",
+            )
+        })?;
+        let path = path.to_vec();
+        self.set_modified(when, path).await?;
+        Ok(Reply::new(200, format!("Modify={}", time::format(when))))
+    }
+
+    /// `SITE UMASK 027`; without a number, tells it.
+    pub(super) fn umask(&mut self, arguments: &[u8]) -> Reply {
+        let told = |umask: Option<u32>| match umask {
+            Some(umask) => Reply::new(200, format!("UMASK is {umask:03o}")),
+            None => Reply::new(200, "UMASK is the server's"),
+        };
+        if arguments.trim_ascii().is_empty() {
+            return told(self.state.umask);
+        }
+        let Some(umask) = parse_bits(arguments.trim_ascii()) else {
+            return Reply::new(501, "Usage: SITE UMASK BITS, BITS in three octal digits");
+        };
+        self.state.umask = Some(umask);
+        told(Some(umask))
     }
 
     /// `SITE CHMOD 640 name`, as wu-ftpd has it.
@@ -118,10 +152,45 @@ impl Session {
         Ok(Reply::new(200, text))
     }
 
+    /// `SITE QUOTA`, as ProFTPD has it: what the user's root holds and may hold.
+    pub(super) async fn quota(&mut self) -> Result<Reply, Reply> {
+        let usage = self.on_files(|root| {
+            let quota = root.quota();
+            let usage = quota.map(|quota| quota.usage(root.directory_itself()));
+            usage.transpose()
+        });
+        let Some((used, limit)) = usage.await? else {
+            return Ok(Reply::new(202, "You have no quota"));
+        };
+        let of = |limit: u64| match limit {
+            0 => "unlimited".to_owned(),
+            limit => limit.to_string(),
+        };
+        let lines = vec![
+            "Used, and allowed:".to_owned(),
+            format!("bytes {} of {}", used.bytes, of(limit.bytes)),
+            format!("files {} of {}", used.files, of(limit.files)),
+            "End".to_owned(),
+        ];
+        Ok(Reply::lines(200, lines))
+    }
+
     pub(super) async fn allocate(&mut self, bytes: u64) -> Result<Reply, Reply> {
         self.writer()?;
         let path = self.state.cwd.clone();
-        let free = self.on_files(move |root| root.free_bytes(&path)).await?;
+        let more = Amount { bytes, files: 0 };
+        let (free, fits) = self
+            .on_files(move |root| {
+                let fits = match root.quota() {
+                    Some(quota) => quota.has_room(root.directory_itself(), more)?,
+                    None => true,
+                };
+                Ok((root.free_bytes(&path)?, fits))
+            })
+            .await?;
+        if !fits {
+            return Err(file_failure(&Errno::DQUOT.into()));
+        }
         if bytes > free {
             return Err(Reply::new(
                 452,
@@ -181,8 +250,8 @@ impl Session {
         self.writer()?;
         let path = self.state.cwd.join(&path);
         free_to_take(&path)?;
-        let made = path.quoted();
-        self.try_on_files(move |root| root.make_directory(&path))
+        let (made, umask) = (path.quoted(), self.state.umask);
+        self.try_on_files(move |root| root.make_directory(&path, umask))
             .await?
             .map_err(|error| naming_failure(&error))?;
         Ok(Reply::new(257, format!("{made} created")))
@@ -203,10 +272,73 @@ pub(super) fn free_to_take(path: &VirtualPath) -> Result<(), Reply> {
 fn parse_mode(arguments: &[u8]) -> Option<(u32, &[u8])> {
     let space = arguments.iter().position(|&byte| byte == b' ')?;
     let (digits, path) = (&arguments[..space], &arguments[space + 1..]);
-    if !(3..=4).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) || path.is_empty()
-    {
+    let mode = parse_bits(digits)?;
+    (!path.is_empty()).then_some((mode, path))
+}
+
+/// Permission bits in three or four octal digits.
+fn parse_bits(digits: &[u8]) -> Option<u32> {
+    if !(3..=4).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let mode = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()?;
-    (mode <= 0o777).then_some((mode, path))
+    let bits = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()?;
+    (bits <= 0o777).then_some(bits)
+}
+
+/// The time of change and the name of `SITE UTIME`, in either form.
+fn parse_times(arguments: &[u8]) -> Option<(Timestamp, &[u8])> {
+    let when = |digits: &[u8]| {
+        let digits = std::str::from_utf8(digits).ok()?;
+        let seconds = if digits.len() == 12 { "00" } else { "" };
+        time::parse(&format!("{digits}{seconds}"))
+    };
+    if let Some(rest) = arguments.strip_suffix(b" UTC") {
+        let mut words = rest.rsplitn(4, |byte| *byte == b' ');
+        let (_creation, change, access) = (words.next()?, words.next()?, words.next()?);
+        let name = words.next()?;
+        when(access)?;
+        return (!name.is_empty()).then_some((when(change)?, name));
+    }
+    let space = arguments.iter().position(|&byte| byte == b' ')?;
+    let (digits, name) = (&arguments[..space], &arguments[space + 1..]);
+    (!name.is_empty()).then_some((when(digits)?, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_come_before_one_name_or_behind_it() {
+        let told = |text: &str| {
+            let (when, name) = parse_times(text.as_bytes())?;
+            Some(format!("{when} {}", String::from_utf8_lossy(name)))
+        };
+        let expected = Some("2026-03-02T14:05:00Z a b".to_owned());
+        assert_eq!(told("202603021405 a b"), expected);
+        assert_eq!(told("20260302140500 a b"), expected);
+        assert_eq!(
+            told("a b 20200101000000 20260302140500 20200101000000 UTC"),
+            expected
+        );
+        for wrong in [
+            "",
+            "202603021405",
+            "202603021405 ",
+            "202613021405 a",
+            "a 20260302140500 UTC",
+            "a x 20260302140500 20260302140500 UTC",
+        ] {
+            assert_eq!(told(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn modes_have_nine_bits() {
+        assert_eq!(parse_mode(b"640 a b"), Some((0o640, &b"a b"[..])));
+        assert_eq!(parse_mode(b"4755 a"), None);
+        assert_eq!(parse_mode(b"640"), None);
+        assert_eq!(parse_bits(b"027"), Some(0o027));
+        assert_eq!(parse_bits(b"8"), None);
+    }
 }

@@ -243,7 +243,7 @@ pub(super) fn size(
     }
 }
 
-/// Removes an unfinished upload that has not grown for `age`, unless it is running.
+/// Removes an unfinished upload that has not grown for `age`, unless it is running; true if it did.
 ///
 /// # Errors
 /// If it is running, or cannot be removed.
@@ -251,17 +251,18 @@ pub(super) fn expire(
     directory: &Directory,
     partial: &OsStr,
     age: Duration,
-) -> Result<(), UploadError> {
+) -> Result<bool, UploadError> {
     if !is_older(&directory.facts(partial)?, age) {
-        return Ok(());
+        return Ok(false);
     }
     let directory = directory.as_fd().try_clone_to_owned()?;
     let partial = Partial::named(directory, partial.to_owned(), OFlags::empty())?;
     // Another session may have resumed it before it was locked here.
-    if is_older(&facts(&partial.file)?, age) {
+    let is_older = is_older(&facts(&partial.file)?, age);
+    if is_older {
         partial.remove()?;
     }
-    Ok(())
+    Ok(is_older)
 }
 
 #[cfg(test)]

@@ -11,15 +11,16 @@ use fairwind_transfer::{Meter, SocketPlan};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::Shared;
 use super::channel::Setup;
 use super::control::Control;
 use super::extension::SessionExtension;
 use super::files::Root;
 use super::listing::Selection;
 use super::protection::Arrival;
-use super::users::User;
+use super::roster::Entry;
+use super::users::{Seat, User};
 use super::work::file_failure;
+use super::{Phase, Shared, journal};
 use crate::protocol::command::{ByteRange, Representation};
 use crate::protocol::digest::Algorithm;
 use crate::protocol::line::Line;
@@ -32,6 +33,9 @@ const AHEAD: usize = 64;
 /// Bytes of such commands from which on no more are read.
 const AHEAD_BYTES: usize = 16 << 10;
 
+/// What a client is told whose session the operator ends.
+const KILLED: &str = "Session closed by the operator";
+
 /// How often to check whether a client is still there while its commands are not read.
 const PRESENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -39,7 +43,11 @@ const PRESENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) control: Control,
-    pub(super) stop: watch::Receiver<bool>,
+    pub(super) stop: watch::Receiver<Phase>,
+    /// Its place in the list of sessions.
+    pub(super) entry: Entry,
+    /// Bytes of a file that the last command moved.
+    pub(super) moved: Option<u64>,
     pub(super) extensions: Vec<Box<dyn SessionExtension>>,
     /// Lines that came while a transfer ran.
     pub(super) waiting: VecDeque<Line>,
@@ -57,6 +65,8 @@ pub(super) struct State {
     /// The name given by USER.
     pub(super) name: Option<String>,
     pub(super) user: Option<User>,
+    /// Of a named user.
+    pub(super) seat: Option<Seat>,
     pub(super) cwd: VirtualPath,
     pub(super) representation: Representation,
     pub(super) restart: u64,
@@ -71,6 +81,12 @@ pub(super) struct State {
     pub(super) is_buffer_size_told: bool,
     /// PROT P: data connections are protected.
     pub(super) is_private: bool,
+    /// Level of compression, with MODE Z.
+    pub(super) deflate: Option<u32>,
+    /// What OPTS MODE Z LEVEL has chosen.
+    pub(super) deflate_level: Option<u32>,
+    /// Permission bits that new files and directories do not get; the process's without SITE UMASK.
+    pub(super) umask: Option<u32>,
 }
 
 /// Why a command has no positive reply.
@@ -119,7 +135,7 @@ impl Session {
     pub(super) fn new(
         shared: Arc<Shared>,
         control: Control,
-        stop: watch::Receiver<bool>,
+        stop: watch::Receiver<Phase>,
         arrival: Arrival,
     ) -> Self {
         let facts = control.facts;
@@ -129,6 +145,8 @@ impl Session {
                 .iter()
                 .map(|extension| extension.open(&facts))
                 .collect(),
+            entry: shared.ledger.roster.enter(facts.peer.ip()),
+            moved: None,
             shared,
             control,
             stop,
@@ -147,6 +165,7 @@ impl Session {
             is_private: self.arrival == Arrival::Implicit,
             ..State::default()
         };
+        self.entry.member().belongs_to(None);
         for extension in &mut self.extensions {
             extension.reset();
         }
@@ -157,13 +176,28 @@ impl Session {
     /// # Errors
     /// If the control connection fails.
     pub(super) async fn run(mut self) -> io::Result<()> {
+        self.shared.ledger.counters.session();
+        self.note("open");
+        let result = self.serve().await;
+        self.note("close");
+        result
+    }
+
+    /// Notes the begin or the end of the session in the log of commands.
+    fn note(&self, event: &str) {
+        if let Some(journal) = &self.shared.journal {
+            let user = self.state.user.as_ref().map(|user| user.name.as_str());
+            journal.session(event, self.entry.member(), user);
+        }
+    }
+
+    async fn serve(&mut self) -> io::Result<()> {
         if self.arrival == Arrival::Implicit {
             self.protect().await?;
             self.state.is_private = true;
         }
-        self.control
-            .send(&Reply::new(220, "fairwind FTP server ready"))
-            .await?;
+        let greeting = self.shared.greeting.banner();
+        self.control.send(&greeting).await?;
         let login_by = Instant::now() + Duration::from_secs(self.shared.config.limits.login_s);
         while !self.over {
             let idle_until = Instant::now() + Duration::from_secs(self.shared.config.limits.idle_s);
@@ -179,18 +213,34 @@ impl Session {
                     break;
                 }
             };
+            let (shown, begin) = (journal::shown(&line), Instant::now());
+            self.entry.member().does(&shown);
             let answer = match parse(&line) {
                 Ok(command) => Box::pin(self.dispatch(command)).await,
                 Err(reply) => Err(reply.into()),
             };
             match answer {
-                Ok(reply) | Err(Failure::Refused(reply)) => self.control.send(&reply).await?,
+                Ok(reply) | Err(Failure::Refused(reply)) => {
+                    self.done(&shown, &reply, begin.elapsed());
+                    self.control.send(&reply).await?;
+                }
                 Err(Failure::Answered) => {}
                 Err(Failure::Lost(error)) => return Err(error),
             }
         }
         self.control.end().await;
         Ok(())
+    }
+
+    /// Counts and logs a command that has been carried out.
+    fn done(&mut self, command: &str, reply: &Reply, taken: Duration) {
+        self.entry.member().does("");
+        self.shared.ledger.counters.command();
+        let moved = self.moved.take();
+        if let Some(journal) = &self.shared.journal {
+            let user = self.state.user.as_ref().map(|user| user.name.as_str());
+            journal.command(self.entry.member(), user, command, reply, moved, taken);
+        }
     }
 
     async fn next_line(&mut self, deadline: Instant) -> io::Result<Next> {
@@ -209,7 +259,8 @@ impl Session {
                     Ok(line) => line?.map_or(Next::Closed, Next::Line),
                     Err(_) => LATE,
                 }),
-                _ = self.stop.wait_for(|stop| *stop) => Ok(Next::Dismissed("Server shutting down; closing control connection")),
+                _ = self.stop.wait_for(|phase| *phase != Phase::Serving) => Ok(Next::Dismissed("Server shutting down; closing control connection")),
+                () = self.entry.member().killed() => Ok(Next::Dismissed(KILLED)),
                 () = Setup::advance(&mut self.state.setup, &self.shared.config, client) => continue,
             };
         }
@@ -239,7 +290,11 @@ impl Session {
                     }
                     Ok(None)
                 }
-                _ = self.stop.wait_for(|stop| *stop), if interruption != Interruption::Gone => Ok(None),
+                _ = self.stop.wait_for(|phase| *phase == Phase::Ending), if interruption != Interruption::Gone => Ok(None),
+                () = self.entry.member().killed(), if interruption != Interruption::Gone => {
+                    self.over = true;
+                    Ok(None)
+                }
             };
             match line {
                 Ok(Some(line)) => match parse(&line) {
@@ -318,9 +373,10 @@ impl Session {
         T: Send + 'static,
         F: FnOnce(&Root) -> T + Send + 'static,
     {
-        let root = Arc::clone(&self.user()?.root);
-        let done = tokio::task::spawn_blocking(move || job(&root)).await;
-        done.map_err(|_| Reply::new(451, "Local error in processing"))
+        let user = self.user()?.clone();
+        let done = tokio::task::spawn_blocking(move || user.act(|| job(&user.root))).await;
+        let failed = || Reply::new(451, "Local error in processing");
+        done.map_err(|_| failed())?.map_err(|_| failed())
     }
 
     /// The user, or the reply to a client that has not logged in.

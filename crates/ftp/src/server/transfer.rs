@@ -16,10 +16,11 @@ use super::files::Root;
 use super::listing::{Form, Subject};
 use super::names::free_to_take;
 use super::partial::UploadError;
+use super::rates::RateGate;
 use super::session::{AfterQuit, Failure, Interruption, Session};
 use super::upload::{Start, Upload, force_name};
 use super::uploads::Key;
-use super::work::{self, Outcome, Work, file_failure, not_opened, upload_failure};
+use super::work::{self, Compression, Outcome, Work, file_failure, not_opened, upload_failure};
 use super::xferlog::Entry;
 use crate::protocol::command::ByteRange;
 use crate::protocol::{Reply, VirtualPath};
@@ -192,7 +193,7 @@ impl Session {
             user: user.name.clone(),
             path: path.clone(),
         };
-        let begin = move || begin(&user.root, &user.name);
+        let begin = move || user.act(|| begin(&user.root, &user.name))?;
         let begun = match self.begin_upload(begin, &key).await? {
             Ok(begun) => begun,
             Err(error) => {
@@ -202,11 +203,14 @@ impl Session {
             }
         };
         let Begun {
-            upload,
+            mut upload,
             path,
             opening,
         } = begun;
+        upload.umask = self.state.umask;
         let announced = announced.map(|all| all.saturating_sub(upload.first));
+        // Bytes of the file, not of the compressed stream.
+        let announced = announced.filter(|_| self.state.deflate.is_none());
         let work = Work::Receive {
             upload,
             announced,
@@ -250,6 +254,9 @@ impl Session {
         let (started, direction) = (Instant::now(), work.direction());
         let (is_file, announced) = (work.is_file(), work.total());
         let _guard = StopWhenDropped(Arc::clone(&meter));
+        if is_file {
+            self.entry.moves(path.text(), direction, &meter);
+        }
         let (channel, interruption) = self.open_channel(setup, &meter).await?;
         let mut unopened = None;
         let (outcome, interruption) = match (channel, interruption) {
@@ -261,6 +268,7 @@ impl Session {
                 (outcome, interruption)
             }
         };
+        self.entry.rests();
         let (reply, complete) = self
             .finish_transfer(outcome, interruption, announced, direction)
             .await?;
@@ -271,6 +279,8 @@ impl Session {
             });
         }
         if is_file {
+            self.moved = Some(meter.moved());
+            self.shared.ledger.counters.transfer(direction, complete);
             self.log(path, &meter, started.elapsed(), direction, complete);
         }
         Ok(reply)
@@ -343,13 +353,33 @@ impl Session {
         meter.ends_waits_on(&stream, work.direction());
         let (seen, bounds) = (Arc::clone(meter), self.shared.config.limits.transfer());
         let protection = channel.protection;
+        let gate = self.gate();
+        let compression = Compression {
+            level: self.state.deflate,
+            ratio: self.shared.config.limits.deflate_ratio,
+        };
+        let user = self.state.user.clone();
         let running = tokio::task::spawn_blocking(move || {
-            work.run(&stream, protection, &seen, &mut watchers, bounds)
+            let run = || {
+                work.run(&stream, protection, &seen, &mut watchers, bounds, &gate, compression)
+            };
+            match &user {
+                Some(user) => user.act(run),
+                None => Ok(run()),
+            }
         });
         let (outcome, interruption) = self
             .run_interruptible(running, meter, AfterQuit::GoesOn)
             .await?;
-        Ok((outcome.map_err(io::Error::other)?, interruption))
+        Ok((outcome.map_err(io::Error::other)??, interruption))
+    }
+
+    /// What limits the rate of a transfer.
+    fn gate(&self) -> RateGate {
+        let user = self.state.user.as_ref().filter(|user| !user.anonymous);
+        let peer = self.control.facts.peer.ip();
+        let rates = &self.shared.ledger.rates;
+        rates.gate(user.map(|user| user.name.as_str()), peer)
     }
 
     /// Completes or abandons an upload, and returns the last reply; true if all bytes were moved.
@@ -386,7 +416,8 @@ impl Session {
             let keep = result.is_ok() && short.is_none();
             let full = matches!(&result, Err(TransferError::File(error)) if work::is_full(error));
             let sync = self.shared.config.sync;
-            let ended = tokio::task::spawn_blocking(move || {
+            let user = self.state.user.clone();
+            let end = move || {
                 if keep {
                     return complete(upload, sync);
                 }
@@ -396,6 +427,10 @@ impl Session {
                     upload.abandon();
                 }
                 Ok(())
+            };
+            let ended = tokio::task::spawn_blocking(move || match &user {
+                Some(user) => user.act(end)?,
+                None => end(),
             });
             if let Err(error) = ended.await.map_err(io::Error::other)? {
                 return Ok((file_failure(&error), false));

@@ -3,17 +3,19 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 
 use fairwind_transfer::RateLimitedLog;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::access::Right;
 use super::copying;
 use super::directory::{Facts, facts};
 use super::files::Root;
 use super::partial::{Partial, UploadError, existing};
+use super::quota::Charge;
 use crate::protocol::VirtualPath;
 
 /// Users can provoke it by the permissions of their directories.
@@ -42,6 +44,10 @@ pub(super) struct Upload {
     replaces: bool,
     /// The complete file that is continued, until its bytes are in the partial one.
     continued: Option<OwnedFd>,
+    /// What it takes of a quota.
+    charge: Option<Charge>,
+    /// Permission bits that a new file does not get; the process's decide if there are none here.
+    pub(super) umask: Option<u32>,
 }
 
 impl Upload {
@@ -56,17 +62,29 @@ impl Upload {
         start: Start,
         owner: &str,
     ) -> Result<Self, UploadError> {
-        let (directory, name) = root.parent(path)?;
+        let (directory, name) = root.parent_to(path, Right::Create)?;
+        let may_replace = root.require(&directory, Right::Write);
         let target = existing(&directory, &name)?;
+        if target.is_some() {
+            may_replace.as_ref().map_err(|_| Errno::ACCESS)?;
+        }
+        let quota = root.quota();
+        let charge = quota.map(|quota| quota.receive(root.directory_itself()));
         let mut upload = Self {
+            charge: charge.transpose()?,
             partial: Some(Partial::open(directory, &name)?),
             name,
             first: 0,
-            replaces: true,
+            replaces: may_replace.is_ok(),
             continued: None,
+            umask: None,
         };
+        if let Some(charge) = &upload.charge {
+            charge.begin(facts(upload.file())?.size(), target.is_some())?;
+        }
         let gathered = upload.partial().gathered(owner, root.partial_age)?;
         upload.first = upload.position(target, gathered, start)?;
+        upload.settle();
         upload.partial().belongs_to(owner);
         Ok(upload)
     }
@@ -154,12 +172,33 @@ impl Upload {
         let Some(source) = self.continued.take() else {
             return Ok(true);
         };
+        if let Some(charge) = &self.charge {
+            charge.grow_to(self.first)?;
+        }
         let taken = copying::first_bytes(&source, self.file(), self.first, is_stopped);
         if !matches!(taken, Ok(true)) {
             // A piece of the old file is not worth resuming.
             self.file().set_len(0)?;
         }
         taken
+    }
+
+    /// Writes to the file that gathers the bytes, from where they continue, as far as the quota has room.
+    pub(super) fn sink(&self) -> Box<dyn Write + '_> {
+        let file = self.file();
+        match &self.charge {
+            Some(charge) => Box::new(charge.writer(file, self.first)),
+            None => Box::new(file),
+        }
+    }
+
+    /// Tells the quota how large the file is now.
+    fn settle(&self) {
+        if let (Some(charge), Some(partial)) = (&self.charge, &self.partial)
+            && let Ok(facts) = facts(&partial.file)
+        {
+            charge.settle(facts.size());
+        }
     }
 
     /// The file that gathers the bytes, positioned where they continue.
@@ -187,12 +226,22 @@ impl Upload {
     /// # Errors
     /// If the file cannot be renamed or its permissions cannot be set.
     pub(super) fn complete(mut self) -> io::Result<OwnedFd> {
-        if self.replaces
-            && let Some(predecessor) = existing(&self.partial().directory, &self.name)?
-        {
-            rustix::fs::fchmod(self.file(), Mode::from_raw_mode(predecessor.mode() & 0o777))?;
+        self.settle();
+        let predecessor = match self.replaces {
+            true => existing(&self.partial().directory, &self.name)?,
+            false => None,
+        };
+        let mode = match (&predecessor, self.umask) {
+            (Some(predecessor), _) => Some(predecessor.mode() & 0o777),
+            (None, umask) => umask.map(|umask| 0o666 & !umask),
+        };
+        if let Some(mode) = mode {
+            rustix::fs::fchmod(self.file(), Mode::from_raw_mode(mode))?;
         }
         self.partial().rename(&self.name, self.replaces)?;
+        if let (Some(charge), Some(predecessor)) = (&self.charge, &predecessor) {
+            charge.replaced(predecessor.size());
+        }
         let partial = self.partial.take();
         Ok(partial.expect("it has just been renamed").directory)
     }
@@ -218,17 +267,22 @@ impl Upload {
     }
 
     fn remove(&mut self) {
-        if let Some(partial) = self.partial.take()
-            && let Err(error) = partial.remove()
-        {
-            let name = &self.name;
-            STAYS.warn(|| format!("the unfinished upload of {name:?} stays: {error}"));
+        let Some(partial) = self.partial.take() else {
+            return;
+        };
+        match partial.remove() {
+            Ok(()) => self.charge.iter().for_each(Charge::remove),
+            Err(error) => {
+                let name = &self.name;
+                STAYS.warn(|| format!("the unfinished upload of {name:?} stays: {error}"));
+            }
         }
     }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
+        self.settle();
         let file = self.partial.as_ref().map(|partial| &partial.file);
         if file.is_some_and(|file| facts(file).is_ok_and(|facts| facts.size() == 0)) {
             self.remove();

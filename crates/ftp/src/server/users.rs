@@ -4,9 +4,14 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-use super::config::Config;
+use parking_lot::Mutex;
+
+use super::access::{self, Access};
+use super::config::{Config, UserConfig};
 use super::files::Root;
 use super::passwords::{Memory, Secret};
+use super::quota::{Amount, Quotas};
+use super::system_users::{Identity, SystemUser, may_log_in, names_a_directory};
 
 /// A logged-in user.
 #[derive(Debug, Clone)]
@@ -17,8 +22,64 @@ pub(super) struct User {
     pub anonymous: bool,
     /// Whether the user may write.
     pub write: bool,
+    /// Whether SITE WHO shows all sessions.
+    pub admin: bool,
     /// The user's files.
     pub root: Arc<Root>,
+    /// With whose rights files are served; none: the server's.
+    pub identity: Option<Arc<Identity>>,
+}
+
+impl User {
+    /// Acts with the user's rights to files.
+    ///
+    /// # Errors
+    /// If the server may not.
+    pub(super) fn act<T>(&self, act: impl FnOnce() -> T) -> io::Result<T> {
+        match &self.identity {
+            Some(identity) => identity.act(act),
+            None => Ok(act()),
+        }
+    }
+}
+
+/// How many sessions each named user has.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Crowd(Arc<Mutex<HashMap<String, usize>>>);
+
+/// The place of a session among those of its user; freed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    crowd: Crowd,
+    user: String,
+}
+
+impl Crowd {
+    /// Takes a place for a session of `user`; none if it has `most` already; 0: no limit.
+    pub(super) fn take(&self, user: &str, most: usize) -> Option<Seat> {
+        let mut sessions = self.0.lock();
+        let has = sessions.entry(user.to_owned()).or_default();
+        if most > 0 && *has >= most {
+            return None;
+        }
+        *has += 1;
+        Some(Seat {
+            crowd: self.clone(),
+            user: user.to_owned(),
+        })
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut sessions = self.crowd.0.lock();
+        if let Some(has) = sessions.get_mut(&self.user) {
+            *has -= 1;
+            if *has == 0 {
+                sessions.remove(&self.user);
+            }
+        }
+    }
 }
 
 /// All users.
@@ -42,12 +103,17 @@ impl Users {
     ///
     /// # Errors
     /// If a directory cannot be opened or a name or hash is invalid; the error names it.
-    pub(super) fn open(config: &Config, before: Option<&Self>) -> io::Result<Self> {
+    pub(super) fn open(
+        config: &Config,
+        before: Option<&Self>,
+        quotas: &Quotas,
+    ) -> io::Result<Self> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
         let root = Arc::new(match before {
             Some(before) => before.root.again(config.partial_age)?,
             None => Root::open(&config.root, config.partial_age)?,
         });
+        access::check(config).map_err(invalid)?;
         let mut named = HashMap::new();
         for user in &config.users {
             if user.name.is_empty()
@@ -65,7 +131,7 @@ impl Users {
                     user.name
                 ))
             })?;
-            let root = match &user.home {
+            let home = match &user.home {
                 Some(home) => Arc::new(root.descend(home).map_err(|error| {
                     io::Error::new(
                         error.kind(),
@@ -74,22 +140,45 @@ impl Users {
                 })?),
                 None => Arc::clone(&root),
             };
+            let rules = Access::of(config, Some(user), root.directory_itself())?;
+            let write = rules.as_ref().map_or(user.write, Access::changes);
+            let limit = Amount {
+                bytes: user.quota_bytes,
+                files: user.quota_files,
+            };
+            let quota = match limit == Amount::default() {
+                true => None,
+                false => Some(quotas.of(&user.name, home.directory_itself(), limit)?),
+            };
+            let root = match rules.is_some() || quota.is_some() {
+                true => Arc::new(home.of_user(rules, quota)?),
+                false => home,
+            };
             let entry = User {
                 name: user.name.clone(),
                 anonymous: false,
-                write: user.write,
+                write,
+                admin: user.admin,
+                identity: None,
                 root,
             };
             if named.insert(user.name.clone(), (secret, entry)).is_some() {
                 return Err(invalid(format!("user {}: named twice", user.name)));
             }
         }
-        let anonymous = config.anonymous.then(|| User {
+        let rules = Access::of(config, None, root.directory_itself())?;
+        let anonymous = User {
             name: "anonymous".into(),
             anonymous: true,
-            write: false,
-            root: Arc::clone(&root),
-        });
+            write: rules.as_ref().is_some_and(Access::changes),
+            admin: false,
+            identity: None,
+            root: match rules {
+                Some(_) => Arc::new(root.of_user(rules, None)?),
+                None => Arc::clone(&root),
+            },
+        };
+        let anonymous = config.anonymous.then_some(anonymous);
         let dearest = named.values().map(|(secret, _)| secret);
         let decoy = dearest.max_by_key(|secret| secret.work());
         Ok(Self {
@@ -115,6 +204,48 @@ impl Users {
         Some(user)
     }
 
+    /// Whether the configuration names the user.
+    pub(super) fn names(&self, name: &str) -> bool {
+        self.named.contains_key(name)
+    }
+
+    /// A system user who has logged in; none if it may not.
+    ///
+    /// # Errors
+    /// If its root cannot be opened.
+    pub(super) fn system_user(
+        &self,
+        config: &Config,
+        user: &SystemUser,
+    ) -> io::Result<Option<User>> {
+        if !may_log_in(user) {
+            return Ok(None);
+        }
+        let root = match config.pam_homes {
+            true if !names_a_directory(&user.name) => return Ok(None),
+            true => Arc::new(self.root.descend(user.name.as_ref())?),
+            false => Arc::clone(&self.root),
+        };
+        let as_configured = UserConfig {
+            name: user.name.clone(),
+            write: true,
+            ..UserConfig::default()
+        };
+        let rules = Access::of(config, Some(&as_configured), self.root.directory_itself())?;
+        let identity = config.pam_as_user.then(|| Identity::of(user));
+        Ok(Some(User {
+            name: user.name.clone(),
+            anonymous: false,
+            write: rules.as_ref().is_none_or(Access::changes),
+            admin: false,
+            identity: identity.transpose()?.map(Arc::new),
+            root: match rules {
+                Some(_) => Arc::new(root.of_user(rules, None)?),
+                None => root,
+            },
+        }))
+    }
+
     /// The user, if the password is right; its hash is computed in `memory`.
     pub(super) fn login(&self, name: &str, password: &[u8], memory: &mut Memory) -> Option<User> {
         let found = self.named.get(name);
@@ -126,7 +257,6 @@ impl Users {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::UserConfig;
     use super::super::passwords::hash_password;
     use super::*;
 
@@ -135,8 +265,8 @@ mod tests {
             users: vec![UserConfig {
                 name: "alice".into(),
                 password: hash_password("correct horse").unwrap(),
-                home: None,
                 write: true,
+                ..UserConfig::default()
             }],
             ..Config::new(dir)
         }
@@ -145,7 +275,7 @@ mod tests {
     #[test]
     fn a_name_logs_in_with_its_own_password_only() {
         let dir = tempfile::tempdir().unwrap();
-        let users = Users::open(&config(dir.path()), None).unwrap();
+        let users = Users::open(&config(dir.path()), None, &Quotas::default()).unwrap();
         let mut memory = Memory::default();
         let mut login = |name, password| users.login(name, password, &mut memory);
         assert!(login("alice", b"correct horse".as_slice()).unwrap().write);
@@ -165,8 +295,7 @@ mod tests {
                 "$argon2id$v=19$m={memory},t={passes},p=1$c29tZXNhbHQ$\
                  AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
             ),
-            home: None,
-            write: false,
+            ..UserConfig::default()
         };
         let config = Config {
             users: vec![
@@ -176,7 +305,7 @@ mod tests {
             ],
             ..Config::new(dir.path())
         };
-        let users = Users::open(&config, None).unwrap();
+        let users = Users::open(&config, None, &Quotas::default()).unwrap();
         assert_eq!(users.decoy.unwrap().work(), 32 * 8);
     }
 
@@ -185,7 +314,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut config = config(dir.path());
         config.users[0].password = "secret".into();
-        let error = Users::open(&config, None).unwrap_err().to_string();
+        let error = Users::open(&config, None, &Quotas::default())
+            .unwrap_err()
+            .to_string();
         assert!(
             error.starts_with("user alice: the password is not a hash"),
             "{error}"

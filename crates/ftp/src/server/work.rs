@@ -1,14 +1,16 @@
 //! What a transfer does with its data connection, in its own thread.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use fairwind_transfer::{Bounds, Direction, Meter, Mover, TransferError, TransferWatcher};
+use fairwind_transfer::{Bounds, Direction, Gate, Meter, Mover, TransferError, TransferWatcher};
+use flate2::read::ZlibEncoder;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::deflate::Inflate;
 use super::files::Root;
 use super::listing::{self, Form, Subject};
 use super::partial::UploadError;
@@ -50,6 +52,25 @@ pub(super) enum Work {
         /// TYPE
         representation: Representation,
     },
+}
+
+/// How bytes travel: as they are, or with MODE Z compressed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Compression {
+    /// zlib's level; none for bytes as they are.
+    pub level: Option<u32>,
+    /// Bytes that may come out of each compressed one that is received; 0: no limit.
+    pub ratio: u64,
+}
+
+impl Compression {
+    /// The bytes as they travel.
+    fn read<'a>(self, bytes: impl Read + 'a) -> Box<dyn Read + 'a> {
+        match self.level {
+            Some(level) => Box::new(ZlibEncoder::new(bytes, flate2::Compression::new(level))),
+            None => Box::new(bytes),
+        }
+    }
 }
 
 /// How a transfer ended.
@@ -109,11 +130,13 @@ impl Work {
         meter: &Meter,
         watcher: &mut dyn TransferWatcher,
         bounds: Bounds,
+        gate: &dyn Gate,
+        compression: Compression,
     ) -> Outcome {
         let mover = match Mover::new(stream, meter, watcher, bounds) {
-            Ok(mover) => {
-                mover.protected_by(protection.as_mut().map(|protection| &mut **protection as _))
-            }
+            Ok(mover) => mover
+                .through(gate)
+                .protected_by(protection.as_mut().map(|protection| &mut **protection as _)),
             Err(error) => return self.ends_with(error),
         };
         match self {
@@ -122,11 +145,21 @@ impl Work {
                 first,
                 end,
                 representation,
-            } => match representation {
-                Representation::Image => mover.send_file(&file, first, end).into(),
-                Representation::Ascii => {
-                    let text = file.take(end.saturating_sub(first));
-                    mover.send_from(&mut ToNetwork::new(text), None).into()
+            } => match (representation, compression.level) {
+                (Representation::Image, None) => mover.send_file(&file, first, end).into(),
+                (Representation::Image, Some(_)) => {
+                    let mut file = file;
+                    match file.seek(SeekFrom::Start(first)) {
+                        Ok(_) => {
+                            let bytes = file.take(end.saturating_sub(first));
+                            mover.send_from(&mut compression.read(bytes), None).into()
+                        }
+                        Err(error) => Err(TransferError::File(error)).into(),
+                    }
+                }
+                (Representation::Ascii, _) => {
+                    let text = ToNetwork::new(file.take(end.saturating_sub(first)));
+                    mover.send_from(&mut compression.read(text), None).into()
                 }
             },
             Self::List {
@@ -134,7 +167,7 @@ impl Work {
                 subject,
                 form,
             } => {
-                let sent = send_listing(mover, root, subject, form);
+                let sent = send_listing(mover, root, subject, form, compression);
                 Outcome {
                     left_out: sent.as_ref().map_or(0, |(_, left_out)| *left_out),
                     result: sent.map(|(moved, _)| moved),
@@ -147,15 +180,14 @@ impl Work {
                 representation,
             } => {
                 let taken = upload.take_over(|| meter.is_stopped());
-                let mut file = upload.file();
-                let result = match (taken, representation) {
-                    (Err(error), _) => Err(TransferError::File(error)),
-                    (Ok(false), _) => Err(TransferError::Stopped),
-                    (_, Representation::Image) => mover.receive_into(&mut file, announced),
-                    (_, Representation::Ascii) => {
-                        mover.receive_into(&mut FromNetwork::new(file), None)
-                    }
-                };
+                let result = receive(
+                    mover,
+                    &upload,
+                    taken,
+                    announced,
+                    representation,
+                    compression,
+                );
                 Outcome {
                     upload: Some(upload),
                     ..result.into()
@@ -177,6 +209,30 @@ impl Work {
     }
 }
 
+/// Receives into an upload whose first bytes have been taken over, or not.
+fn receive(
+    mover: Mover<'_>,
+    upload: &Upload,
+    taken: io::Result<bool>,
+    announced: Option<u64>,
+    representation: Representation,
+    compression: Compression,
+) -> Result<u64, TransferError> {
+    match taken {
+        Err(error) => return Err(TransferError::File(error)),
+        Ok(false) => return Err(TransferError::Stopped),
+        Ok(true) => {}
+    }
+    let mut sink = upload.sink();
+    if representation == Representation::Ascii {
+        sink = Box::new(FromNetwork::new(sink));
+    }
+    if compression.level.is_some() {
+        sink = Box::new(Inflate::new(sink, compression.ratio));
+    }
+    mover.receive_into(&mut sink, announced)
+}
+
 /// Writes the listing to a pipe whose other side is sent: a directory of any size takes no more memory
 /// than its names. Returns the bytes sent, and the number of names left out.
 fn send_listing(
@@ -184,6 +240,7 @@ fn send_listing(
     root: Arc<Root>,
     subject: Subject,
     form: Form,
+    compression: Compression,
 ) -> Result<(u64, u64), TransferError> {
     let (read, write) =
         pipe_with(PipeFlags::CLOEXEC).map_err(|error| TransferError::File(error.into()))?;
@@ -197,7 +254,7 @@ fn send_listing(
         .stack_size(512 << 10)
         .spawn(listing)
         .map_err(TransferError::File)?;
-    let sent = mover.send_from(&mut File::from(read), None);
+    let sent = mover.send_from(&mut compression.read(File::from(read)), None);
     let listed = lister.join().unwrap_or_else(|_| Err(Errno::IO.into()));
     match (sent, listed) {
         (Ok(moved), Ok(left_out)) => Ok((moved, left_out)),
@@ -216,9 +273,7 @@ pub(super) fn failure(error: &TransferError) -> Reply {
         | TransferError::Connection(_) => {
             Reply::new(426, format!("{error}; data connection closed"))
         }
-        TransferError::File(error) if is_full(error) => {
-            Reply::new(452, "Insufficient storage space")
-        }
+        TransferError::File(error) if is_full(error) => file_failure(error),
         TransferError::File(error) if error.kind() == io::ErrorKind::ArgumentListTooLong => {
             file_failure(error)
         }
@@ -265,7 +320,8 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 /// where a retry would have the same result.
 pub(super) fn file_failure(error: &io::Error) -> Reply {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::NOSPC | Errno::DQUOT) => Reply::new(452, "Insufficient storage space"),
+        Some(Errno::NOSPC) => Reply::new(452, "Insufficient storage space"),
+        Some(Errno::DQUOT) => Reply::new(552, "Exceeded storage allocation: the quota is used up"),
         Some(Errno::NOENT) => Reply::new(550, "No such file or directory"),
         Some(Errno::XDEV | Errno::LOOP) => Reply::new(
             550,

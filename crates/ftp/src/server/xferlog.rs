@@ -1,19 +1,17 @@
 //! The log of transfers, in the format of wu-ftpd's xferlog(5), which other tools read, too.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairwind_transfer::{Direction, RateLimitedLog};
+use fairwind_transfer::Direction;
 use jiff::Zoned;
-use parking_lot::Mutex;
-use tokio::sync::Notify;
 
+use super::lines::{Lines, LogTarget};
 use crate::protocol::command::Representation;
 
 /// One transfer.
@@ -112,31 +110,9 @@ impl fmt::Debug for LogOpener {
     }
 }
 
-/// Most lines that wait to be written; further ones are lost.
-const WAITING: usize = 1_024;
-
-static LOST: RateLimitedLog = RateLimitedLog::new();
-
-/// The log file. It is opened for every line, so that it can be rotated, and in a thread of its own, so
-/// that a file system that hangs delays nothing else.
+/// The log file.
 #[derive(Debug)]
-pub(super) struct Xferlog(Arc<Log>);
-
-#[derive(Debug)]
-struct Log {
-    path: PathBuf,
-    opener: LogOpener,
-    queue: Mutex<Queue>,
-    /// Notified when no line waits any more.
-    written: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    lines: VecDeque<String>,
-    /// Whether a thread is writing them.
-    is_written: bool,
-}
+pub(super) struct Xferlog(Lines);
 
 impl Xferlog {
     /// A log at `path`.
@@ -144,62 +120,17 @@ impl Xferlog {
     /// # Errors
     /// If it cannot be opened for appending.
     pub(super) fn open(path: PathBuf, opener: LogOpener) -> io::Result<Self> {
-        opener.open(&path)?;
-        Ok(Self(Arc::new(Log {
-            path,
-            opener,
-            queue: Mutex::default(),
-            written: Notify::new(),
-        })))
+        Lines::open("the log of transfers", LogTarget::File(path), opener).map(Self)
     }
 
     /// Queues a line. A log that cannot be written stops no transfer.
     pub(super) fn add(&self, entry: &Entry) {
-        let mut queue = self.0.queue.lock();
-        if queue.lines.len() >= WAITING {
-            drop(queue);
-            LOST.warn(|| format!("the log of transfers: {WAITING} lines wait, others are lost"));
-            return;
-        }
-        queue.lines.push_back(format!("{}\n", entry.line()));
-        if !std::mem::replace(&mut queue.is_written, true) {
-            let log = Arc::clone(&self.0);
-            tokio::task::spawn_blocking(move || log.write());
-        }
+        self.0.add(entry.line());
     }
 
     /// Waits until all lines are in the file, or lost.
     pub(super) async fn written(&self) {
-        // Made first, so that an end between the check and the wait is not missed.
-        let written = self.0.written.notified();
-        if self.has_lines() {
-            written.await;
-        }
-    }
-
-    fn has_lines(&self) -> bool {
-        self.0.queue.lock().is_written
-    }
-}
-
-impl Log {
-    fn write(&self) {
-        while let Some(line) = self.next() {
-            let added = self.opener.open(&self.path);
-            if let Err(error) = added.and_then(|mut file| file.write_all(line.as_bytes())) {
-                LOST.warn(|| format!("the log of transfers: {error}"));
-            }
-        }
-    }
-
-    fn next(&self) -> Option<String> {
-        let mut queue = self.queue.lock();
-        let line = queue.lines.pop_front();
-        queue.is_written = line.is_some();
-        if line.is_none() {
-            self.written.notify_waiters();
-        }
-        line
+        self.0.written().await;
     }
 }
 

@@ -31,8 +31,8 @@ pub(crate) fn config(dir: &Path) -> Config {
         users: vec![UserConfig {
             name: "alice".into(),
             password: SECRET.clone(),
-            home: None,
             write: true,
+            ..UserConfig::default()
         }],
         ..Config::new(dir)
     };

@@ -4,10 +4,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fairwind_ftp::server::{Config, LogOpener, PemReader};
+use fairwind_ftp::server::{Config, LogOpener, LogTarget, PemReader, TextReader};
 
 use super::keeper::{Keeper, Use};
 
+/// Bytes read of a text: more than may be shown.
+const LONGEST_TEXT: u64 = 1 << 20;
 /// Most bytes of certificates that are read: all authorities of the world have fewer.
 const LONGEST_PEM: u64 = 8 << 20;
 
@@ -32,11 +34,11 @@ impl Files {
             *log = std::path::absolute(&*log)?;
             files.push((log.clone(), Use::Append));
         }
-        files.extend(configuration.clone().map(|file| (file, Use::Read)));
-        for pem in pems(config) {
-            *pem = std::path::absolute(&*pem)?;
-            files.push((pem.clone(), Use::Read));
+        for text in texts(config) {
+            *text = std::path::absolute(&*text)?;
+            files.push((text.clone(), Use::Read));
         }
+        files.extend(configuration.clone().map(|file| (file, Use::Read)));
         let keeper = if files.is_empty() {
             None
         } else {
@@ -59,19 +61,14 @@ impl Files {
         for log in logs(config) {
             *log = std::path::absolute(&*log)?;
         }
-        for pem in pems(config) {
-            *pem = std::path::absolute(&*pem)?;
+        for text in texts(config) {
+            *text = std::path::absolute(&*text)?;
         }
         if let Some(keeper) = &self.keeper {
-            let reads = Arc::clone(keeper);
-            config.pem_reader = PemReader::by(move |path| {
-                let mut text = Vec::new();
-                let file = reads.open(path, Use::Read)?;
-                file.take(LONGEST_PEM).read_to_end(&mut text)?;
-                Ok(text)
-            });
-            let keeper = Arc::clone(keeper);
-            config.log_opener = LogOpener::by(move |path| keeper.open(path, Use::Append));
+            let (logs, texts, pems) = (Arc::clone(keeper), Arc::clone(keeper), Arc::clone(keeper));
+            config.log_opener = LogOpener::by(move |path| logs.open(path, Use::Append));
+            config.text_reader = TextReader::by(move |path| read(&texts, path, LONGEST_TEXT));
+            config.pem_reader = PemReader::by(move |path| read(&pems, path, LONGEST_PEM));
         }
         Ok(())
     }
@@ -90,15 +87,29 @@ impl Files {
     }
 }
 
-fn pems(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
-    config.tls.iter_mut().flat_map(|tls| {
-        let own = [&mut tls.certificate, &mut tls.key];
-        own.into_iter().chain(&mut tls.client_ca)
-    })
+fn logs(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
+    let commands = config.command_log.as_mut().and_then(LogTarget::file);
+    [
+        config.xferlog.as_mut(),
+        config.advice_log.as_mut(),
+        commands,
+    ]
+    .into_iter()
+    .flatten()
 }
 
-fn logs(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
-    [&mut config.xferlog, &mut config.advice_log]
-        .into_iter()
-        .flatten()
+/// What is read: texts for clients, certificates and keys.
+fn texts(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
+    let pems = config.tls.iter_mut().flat_map(|tls| {
+        let own = [&mut tls.certificate, &mut tls.key];
+        own.into_iter().chain(&mut tls.client_ca)
+    });
+    let shown = [&mut config.banner, &mut config.motd];
+    shown.into_iter().flatten().chain(pems)
+}
+
+fn read(keeper: &Keeper, path: &Path, longest: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    keeper.open(path, Use::Read)?.take(longest).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

@@ -132,7 +132,7 @@ fn reach((path, purpose): &(PathBuf, Use)) -> Vec<(PathBuf, Reach)> {
         .collect()
 }
 
-fn send(line: &UnixStream, byte: u8, file: Option<&File>) -> io::Result<()> {
+pub(super) fn send(line: &UnixStream, byte: u8, file: Option<&File>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let descriptors = file.map(|file| [file.as_fd()]);
@@ -150,7 +150,7 @@ fn send(line: &UnixStream, byte: u8, file: Option<&File>) -> io::Result<()> {
 }
 
 /// A byte and the descriptor that came with it; none at the end of the stream.
-fn receive(line: &UnixStream) -> io::Result<Option<(u8, Option<OwnedFd>)>> {
+pub(super) fn receive(line: &UnixStream) -> io::Result<Option<(u8, Option<OwnedFd>)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0];

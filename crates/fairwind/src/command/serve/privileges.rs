@@ -32,7 +32,9 @@ pub(crate) fn become_user(identity: &Identity, kept: CapabilitySet) -> io::Resul
     set_thread_res_uid(uid, uid, uid)?;
     set_keep_capabilities(false)?;
     keep(kept)?;
-    if !uid.is_root() && set_thread_res_uid(None, Uid::ROOT, None).is_ok() {
+    // With this one they can, which is what it is kept for.
+    let may_become_anybody = kept.contains(CapabilitySet::SETUID);
+    if !uid.is_root() && !may_become_anybody && set_thread_res_uid(None, Uid::ROOT, None).is_ok() {
         return Err(io::Error::other("root's rights could be taken back"));
     }
     Ok(())

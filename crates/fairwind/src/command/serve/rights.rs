@@ -29,6 +29,8 @@ pub(crate) struct Rights {
 #[derive(Debug)]
 pub(crate) struct Chosen {
     run_as: Option<String>,
+    /// The PAM service by which system users log in.
+    pam: Option<String>,
     /// Whether host names can be resolved, and certificates read.
     finds_hosts: bool,
     /// Capabilities that the process had and gave up.
@@ -48,6 +50,14 @@ impl Rights {
     /// Fails if the user or the directory does not exist, if a process that is not root's would have to
     /// become another user, or if the confinement cannot be prepared.
     pub(crate) fn of(config: &Config) -> Result<Self, Failure> {
+        if config.pam_as_user && config.pam.is_none() {
+            return Err(Failure::input("--pam-as-user needs --pam"));
+        }
+        if config.pam_as_user && !Uid::effective().is_root() {
+            return Err(Failure::input(
+                "--pam-as-user: only root can serve files with the rights of others",
+            ));
+        }
         let directory = Directory::open(config)?;
         let identity = identity(config)?;
         let mut paths = vec![(config.root.clone(), Reach::Serve)];
@@ -59,6 +69,7 @@ impl Rights {
         Ok(Self {
             chosen: Chosen {
                 run_as: config.run_as.clone(),
+                pam: config.pam.clone(),
                 finds_hosts: config.advisor.is_some(),
                 given_up: CapabilitySet::empty(),
             },
@@ -120,7 +131,13 @@ impl Chosen {
             let (stays, new) = (name(&self.run_as), name(&config.run_as));
             tracing::warn!("run_as: {stays} stays; {new} takes effect after a restart");
         }
+        if config.pam.is_some() && config.pam != self.pam {
+            tracing::warn!("pam: another service takes effect after a restart");
+        }
         let missing = capabilities(config) & self.given_up;
+        if missing.contains(CapabilitySet::SETUID) {
+            tracing::warn!("pam_as_user: logins of system users fail until a restart");
+        }
         if missing.contains(CapabilitySet::NET_BIND_SERVICE) {
             let first = first_free_port();
             tracing::warn!("passive_ports: ports below {first} take effect after a restart");
@@ -228,6 +245,10 @@ fn capabilities(config: &Config) -> CapabilitySet {
     // To use restricted congestion controls, and buffers beyond the limits of unprivileged programs.
     if config.advisor.is_some() || config.drs || config.buffer != Buffer::Auto {
         kept |= CapabilitySet::NET_ADMIN;
+    }
+    // To act with the rights of others.
+    if config.pam_as_user {
+        kept |= CapabilitySet::SETUID | CapabilitySet::SETGID;
     }
     let passive = config.passive_ports.as_ref();
     if passive.is_some_and(|ports| *ports.start() < first_free_port()) {

@@ -1,0 +1,70 @@
+//! Networks, sessions and rates.
+
+use std::time::{Duration, Instant};
+
+use crate::common::{Client, Running, eventually, loopback, noise, own_address};
+
+#[test]
+fn only_clients_of_admitted_networks_are_served() {
+    let (welcome, unwelcome) = (loopback(0x0f_0001), loopback(0x0f_0101));
+    let server = Running::with(|config| {
+        config.allow = vec!["127.16.0.0/16".parse().unwrap()];
+        config.deny = vec!["127.16.1.0/24".parse().unwrap()];
+    });
+    let (mut client, greeting) = Client::from(welcome, server.address);
+    assert_eq!(greeting.code, 220);
+    client.login("alice", "secret");
+    for address in [unwelcome, own_address()] {
+        let (mut client, greeting) = Client::from(address, server.address);
+        assert_eq!(greeting.code, 421);
+        assert!(client.is_closed());
+    }
+}
+
+#[test]
+fn a_user_has_so_many_sessions_and_a_place_is_free_again_after_the_last_word() {
+    let server = Running::with(|config| config.limits.sessions_per_user = 2);
+    let (mut first, _second) = (Client::alice(&server), Client::alice(&server));
+    let mut third = Client::connect(server.address);
+    third.expect("USER alice", 331);
+    third.expect("PASS secret", 530);
+    Client::anonymous(&server);
+    // A name that starts over has no session any more.
+    first.expect("REIN", 220);
+    third.login("alice", "secret");
+    third.expect("QUIT", 221);
+    eventually("the place is free", || {
+        let mut fourth = Client::connect(server.address);
+        fourth.expect("USER alice", 331);
+        fourth.say("PASS secret").code == 230
+    });
+}
+
+#[test]
+fn transfers_keep_to_the_rate_of_their_user_both_ways() {
+    let server = Running::with(|config| config.limits.rate_per_user = 400_000);
+    let content = noise(200_000);
+    let mut client = Client::alice(&server);
+    let begin = Instant::now();
+    assert_eq!(client.give("STOR x", &content).code, 226);
+    assert_eq!(client.fetch("RETR x"), content);
+    // The last piece of 20,000 bytes is not waited for.
+    assert!(begin.elapsed() > Duration::from_millis(900), "{begin:?}");
+
+    let begin = Instant::now();
+    let mut stranger = Client::anonymous(&server);
+    assert_eq!(stranger.fetch("RETR x"), content);
+    assert!(begin.elapsed() < Duration::from_millis(400), "{begin:?}");
+}
+
+#[test]
+fn a_transfer_that_waits_for_its_rate_can_be_stopped() {
+    let server = Running::with(|config| config.limits.rate = 2_000);
+    server.write("x", noise(1_000_000));
+    let mut client = Client::anonymous(&server);
+    let _data = client.passive();
+    client.expect("RETR x", 150);
+    client.raw(b"ABOR\r\n");
+    assert_eq!(client.reply().code, 426);
+    assert_eq!(client.reply().code, 226);
+}

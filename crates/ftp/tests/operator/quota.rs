@@ -1,0 +1,118 @@
+//! Quotas: counts are right whatever happens to files.
+
+use crate::common::{Client, Running, eventually, noise};
+
+/// A server that lets alice have so many bytes and files.
+fn server(bytes: u64, files: u64) -> Running {
+    Running::with(|config| {
+        config.users[0].quota_bytes = bytes;
+        config.users[0].quota_files = files;
+    })
+}
+
+/// What `SITE QUOTA` says is used: bytes and files.
+fn used(client: &mut Client) -> (u64, u64) {
+    let text = client.expect("SITE QUOTA", 200).text();
+    let number = |what: &str| {
+        let line = text.lines().find_map(|line| line.trim().strip_prefix(what));
+        let words = line.expect("there is a line").split_whitespace();
+        words.clone().next().unwrap().parse().unwrap()
+    };
+    (number("bytes "), number("files "))
+}
+
+#[test]
+fn what_does_not_fit_ends_with_552_and_can_be_removed_or_resumed() {
+    let server = server(500_000, 0);
+    server.write("old", noise(100_000));
+    let mut client = Client::alice(&server);
+    assert_eq!(used(&mut client), (100_000, 1));
+    let content = noise(600_000);
+    assert_eq!(client.give("STOR x", &content).code, 552);
+    assert!(!server.path("x").exists());
+    let kept = client.expect("SIZE x", 213).text().parse().unwrap();
+    assert!(kept > 0 && kept <= 400_000, "{kept}");
+    assert_eq!(used(&mut client), (100_000 + kept, 2));
+    client.expect("ALLO 450000", 552);
+
+    // Room again: the rest is appended.
+    client.expect("DELE old", 250);
+    assert_eq!(used(&mut client), (kept, 1));
+    client.expect(&format!("REST {kept}"), 350);
+    let rest = &content[kept as usize..500_000];
+    assert_eq!(client.give("STOR x", rest).code, 226);
+    assert_eq!(server.read("x"), content[..500_000]);
+    assert_eq!(used(&mut client), (500_000, 1));
+    assert_eq!(client.give("STOR y", b"1").code, 552);
+    client.expect("DELE y", 550);
+    client.expect("DELE x", 250);
+    assert_eq!(used(&mut client), (0, 0));
+}
+
+#[test]
+fn counts_are_right_after_replacing_appending_renaming_and_breaking_off() {
+    let server = server(1_000_000, 10);
+    let mut client = Client::alice(&server);
+    assert_eq!(client.give("STOR a", &noise(10_000)).code, 226);
+    assert_eq!(client.give("STOR a", &noise(7_000)).code, 226);
+    assert_eq!(used(&mut client), (7_000, 1));
+    assert_eq!(client.give("APPE a", &noise(500)).code, 226);
+    assert_eq!(used(&mut client), (7_500, 1));
+    assert_eq!(client.give("STOR b", &noise(300)).code, 226);
+    client.expect("RNFR b", 350);
+    client.expect("RNTO a", 250);
+    assert_eq!(used(&mut client), (300, 1));
+    client.expect("RNFR a", 350);
+    client.expect("RNTO a", 250);
+    assert_eq!(used(&mut client), (300, 1));
+    // ASCII takes a byte a line off.
+    client.expect("TYPE A", 200);
+    assert_eq!(client.give("STOR text", b"1\r\n2\r\n").code, 226);
+    client.expect("TYPE I", 200);
+    assert_eq!(used(&mut client), (304, 2));
+    // Nothing has come: nothing is left.
+    assert_eq!(client.give("STOR empty", b"").code, 226);
+    client.expect("ALLO 10", 200);
+    assert_eq!(client.give("STOR short", b"123").code, 426);
+    assert_eq!(used(&mut client), (307, 4));
+    client.expect("DELE short", 250);
+    assert_eq!(used(&mut client), (304, 3));
+    // A new server counts the same.
+    let mut again = Running::with(|config| {
+        config.root = server.dir.path().to_owned();
+        config.users[0].quota_bytes = 1_000_000;
+    });
+    assert_eq!(used(&mut Client::alice(&again)), (304, 3));
+    again.stop();
+}
+
+#[test]
+fn so_many_files_and_no_more_but_old_ones_can_be_replaced() {
+    let server = server(0, 2);
+    let mut client = Client::alice(&server);
+    assert_eq!(client.give("STOR a", b"1").code, 226);
+    assert_eq!(client.give("STOR b", b"2").code, 226);
+    let _data = client.passive();
+    client.expect("STOR c", 552);
+    client.expect("STOU", 552);
+    assert_eq!(client.give("STOR b", b"33").code, 226);
+    assert_eq!(used(&mut client), (3, 2));
+    assert_eq!(std::fs::read_dir(server.dir.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn sessions_of_a_user_share_the_quota_while_they_upload() {
+    use std::io::Write;
+    let server = server(1_000_000, 0);
+    let (mut one, mut two) = (Client::alice(&server), Client::alice(&server));
+    let mut upload = one.passive();
+    one.expect("STOR a", 150);
+    upload.write_all(&noise(600_000)).unwrap();
+    eventually("it has come", || used(&mut two).0 == 600_000);
+    assert_eq!(two.give("STOR b", &noise(600_000)).code, 552);
+    drop(upload);
+    assert_eq!(one.reply().code, 226);
+    assert_eq!(server.read("a").len(), 600_000);
+    two.expect("DELE b", 250);
+    assert_eq!(used(&mut one), (600_000, 1));
+}
