@@ -382,7 +382,9 @@ impl Site {
             }
         };
         let path = words::path(&self.directory, word);
-        Ok(format!("ftp://{user}{}/{path}", self.place.server()))
+        let shown = self.place.to_string();
+        let scheme = shown.split("://").next().unwrap_or_default();
+        Ok(format!("{scheme}://{user}{}/{path}", self.place.server()))
     }
 
     /// The path of a directory by its name.

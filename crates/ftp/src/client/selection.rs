@@ -250,7 +250,7 @@ fn split_at_pattern(text: &str) -> Option<(&str, &str)> {
     if !is_url(text) {
         return None;
     }
-    let authority = "ftp://".len();
+    let authority = text.find("://")? + "://".len();
     let root = authority + text[authority..].find('/')?;
     // What comes before the path is no place for patterns; `Place` says so.
     if text[..root].contains(['?', '#']) {
