@@ -223,9 +223,9 @@ fn the_service_manager_is_told_and_its_socket_is_served() {
     let mut manager = Manager::at(&notify);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, number) = (listener.local_addr().unwrap(), listener.as_raw_fd());
-    // The shell keeps its number for the program that it becomes.
+    // The shell keeps its number for the program that it becomes; others take only one digit for a descriptor.
     let script = format!("exec 3<&{number}; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"");
-    let mut command = Command::new("sh");
+    let mut command = Command::new("bash");
     command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_fairwind"), "serve"]);
     command
         .arg(dir.path())
