@@ -59,8 +59,8 @@ use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 
-pub use access::{AccessRule, Right};
 pub use crate::tls::{ClientCertificates, PemReader, TlsConfig};
+pub use access::{AccessRule, Right};
 pub use config::{Config, Limits, SyncPolicy, UserConfig};
 pub use extension::{Extension, PeerFacts, SessionExtension};
 pub use fairwind_origin::Origin;
@@ -285,8 +285,7 @@ impl Server {
         let extensions = select(&config)?;
         let shared = Shared::open(config, extensions, &Arc::default(), None)?;
         shared.ledger.rates.set(&shared.config.limits);
-        let open =
-            |address: SocketAddr| listen(address).map_err(|error| at(address, &error));
+        let open = |address: SocketAddr| listen(address).map_err(|error| at(address, &error));
         let listener = match &shared.config.listener {
             Some(given) => given.try_clone()?,
             None => open(shared.config.listen)?,

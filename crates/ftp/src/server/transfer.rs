@@ -20,7 +20,9 @@ use super::rates::RateGate;
 use super::session::{AfterQuit, Failure, Interruption, Session};
 use super::upload::{Start, Upload, force_name};
 use super::uploads::Key;
-use super::work::{self, Compression, Outcome, Work, file_failure, not_opened, upload_failure};
+use super::work::{
+    self, Compression, Outcome, Passage, Work, file_failure, not_opened, upload_failure,
+};
 use super::xferlog::Entry;
 use crate::protocol::command::ByteRange;
 use crate::protocol::{Reply, VirtualPath};
@@ -361,7 +363,13 @@ impl Session {
         let user = self.state.user.clone();
         let running = tokio::task::spawn_blocking(move || {
             let run = || {
-                work.run(&stream, protection, &seen, &mut watchers, bounds, &gate, compression)
+                let passage = Passage {
+                    protection,
+                    bounds,
+                    gate: &gate,
+                    compression,
+                };
+                work.run(&stream, passage, &seen, &mut watchers)
             };
             match &user {
                 Some(user) => user.act(run),

@@ -73,6 +73,18 @@ impl Compression {
     }
 }
 
+/// What the bytes of a transfer pass on their way.
+pub(super) struct Passage<'a> {
+    /// TLS, whose handshake is over; none if they travel in clear.
+    pub protection: Option<Box<Protected>>,
+    /// How slow they may be.
+    pub bounds: Bounds,
+    /// How fast.
+    pub gate: &'a dyn Gate,
+    /// MODE Z, or not.
+    pub compression: Compression,
+}
+
 /// How a transfer ended.
 #[derive(Debug)]
 pub(super) struct Outcome {
@@ -126,13 +138,16 @@ impl Work {
     pub(super) fn run(
         self,
         stream: &TcpStream,
-        mut protection: Option<Box<Protected>>,
+        passage: Passage<'_>,
         meter: &Meter,
         watcher: &mut dyn TransferWatcher,
-        bounds: Bounds,
-        gate: &dyn Gate,
-        compression: Compression,
     ) -> Outcome {
+        let Passage {
+            mut protection,
+            bounds,
+            gate,
+            compression,
+        } = passage;
         let mover = match Mover::new(stream, meter, watcher, bounds) {
             Ok(mover) => mover
                 .through(gate)

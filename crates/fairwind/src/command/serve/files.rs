@@ -110,6 +110,9 @@ fn texts(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
 
 fn read(keeper: &Keeper, path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    keeper.open(path, Use::Read)?.take(longest).read_to_end(&mut bytes)?;
+    keeper
+        .open(path, Use::Read)?
+        .take(longest)
+        .read_to_end(&mut bytes)?;
     Ok(bytes)
 }
