@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use fairwind_ftp::server::hash_password;
 use fairwind_ftp::tls::Fingerprint;
 use fairwind_testing::root;
 use rustix::process::Signal;
@@ -197,4 +198,70 @@ fn what_tls_lacks_is_said_before_anything_starts() {
         &["--tls-insecure", missing[0], missing[1]],
     ));
     assert!(error.contains("cannot be used with"), "{error}");
+}
+
+#[test]
+fn the_page_on_a_public_server_has_a_configuration_that_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let fingerprint = renew(folder.path(), 1).to_string();
+    let dir = folder.path().join("served");
+    for name in ["pub", "incoming", "alice"] {
+        fs::create_dir_all(dir.join(name)).unwrap();
+    }
+    fs::write(dir.join("alice/x"), "content").unwrap();
+    if root().is_ok() {
+        chown(&dir, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    fs::write(folder.path().join("banner"), "Hello\n").unwrap();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/public-ftp-server.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, rest) = page.split_once("```toml\n").unwrap();
+    let mut text = rest.split_once("```").unwrap().0.to_owned();
+    let here = folder.path().to_str().unwrap();
+    let secret = hash_password("secret").unwrap();
+    for (there, here) in [
+        (
+            "/etc/fairwind/fullchain.pem",
+            format!("{here}/live/cert.pem"),
+        ),
+        ("/etc/fairwind/privkey.pem", format!("{here}/live/key.pem")),
+        ("/etc/fairwind/", format!("{here}/")),
+        ("/var/log/fairwind/", format!("{here}/")),
+        ("/run/fairwind/", format!("{here}/")),
+        ("[::]:21", "127.0.0.1:0".to_owned()),
+        ("[::]:990", "127.0.0.1:0".to_owned()),
+        ("127.0.0.1:9121", "127.0.0.1:0".to_owned()),
+        ("passive_ports = [50000, 50100]\n", String::new()),
+        ("$argon2id$v=19$...", secret),
+    ] {
+        assert!(text.contains(there), "{there} is not in\n{text}");
+        text = text.replace(there, &here);
+    }
+    let file = folder.path().join("ftp.toml");
+    fs::write(&file, text).unwrap();
+    let configured = [dir.to_str().unwrap(), "--config", file.to_str().unwrap()];
+    let checked = fairwind(&configured).arg("--check").output().unwrap();
+    assert!(checked.status.success(), "{checked:?}");
+    let service = Service::by(fairwind(&configured).stdin(Stdio::null()));
+    let port = service
+        .url
+        .trim_end_matches('/')
+        .rsplit(':')
+        .next()
+        .unwrap();
+    let target = folder.path().join("got");
+    let url = format!("ftpes://alice@localhost:{port}/x");
+    let got = get(&url, &target, &["--tls-fingerprint", &fingerprint]);
+    assert!(
+        got.status.success(),
+        "{}",
+        String::from_utf8_lossy(&got.stderr)
+    );
+    assert_eq!(fs::read(&target).unwrap(), b"content");
+    let error = complaint(&get(&url.replace("ftpes", "ftp"), &target, &[]));
+    assert!(error.contains("TLS is required"), "{error}");
+    // The log has all of the session, AUTH too.
+    let log = fs::read_to_string(folder.path().join("ftp.json")).unwrap();
+    assert!(log.contains("\"AUTH TLS\""), "{log}");
 }

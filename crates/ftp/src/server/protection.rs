@@ -93,12 +93,11 @@ impl Session {
         }
         // RFC 4217 section 4: the user is forgotten.
         self.reset();
-        self.control
-            .send(&Reply::new(234, "Begin the TLS handshake"))
-            .await?;
+        let reply = Reply::new(234, "Begin the TLS handshake");
+        self.control.send(&reply).await?;
         self.protect().await?;
-        // No reply: the next thing the client hears is the handshake's end.
-        Err(Failure::Answered)
+        // The next thing the client hears is the handshake's end.
+        Err(Failure::Answered(reply))
     }
 
     pub(super) fn protection_buffer(&mut self) -> Reply {

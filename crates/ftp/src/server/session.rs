@@ -93,8 +93,8 @@ pub(super) struct State {
 pub(super) enum Failure {
     /// It is refused with this reply.
     Refused(Reply),
-    /// It has been answered already.
-    Answered,
+    /// It has been answered already, with this reply.
+    Answered(Reply),
     /// The control connection has failed.
     Lost(io::Error),
 }
@@ -224,7 +224,7 @@ impl Session {
                     self.done(&shown, &reply, begin.elapsed());
                     self.control.send(&reply).await?;
                 }
-                Err(Failure::Answered) => {}
+                Err(Failure::Answered(reply)) => self.done(&shown, &reply, begin.elapsed()),
                 Err(Failure::Lost(error)) => return Err(error),
             }
         }
