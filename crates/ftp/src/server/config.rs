@@ -655,7 +655,7 @@ mod tests {
             let schema = serde_json::to_value(schema).expect("a schema is plain JSON");
             Some(keys(&schema, section))
         });
-        assert_eq!(known.len(), 4, "{known:?}");
+        assert_eq!(known.len(), 5, "{known:?}");
     }
 
     #[test]
