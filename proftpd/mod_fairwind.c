@@ -904,18 +904,19 @@ static conftable directives[] = {
 	{ NULL, NULL, NULL },
 };
 
-#define AROUND_TRANSFER(command)                                                \
-	{ PRE_CMD, command, G_NONE, before_transfer, FALSE, FALSE, 0 },         \
-		{ POST_CMD, command, G_NONE, after_transfer, FALSE, FALSE, 0 }, \
-	{                                                                       \
-		POST_CMD_ERR, command, G_NONE, after_transfer, FALSE, FALSE, 0  \
-	}
-
 static cmdtable commands[] = {
-	AROUND_TRANSFER(C_RETR),
-	AROUND_TRANSFER(C_STOR),
-	AROUND_TRANSFER(C_APPE),
-	AROUND_TRANSFER(C_STOU),
+	{ PRE_CMD, C_RETR, G_NONE, before_transfer, FALSE, FALSE, 0 },
+	{ POST_CMD, C_RETR, G_NONE, after_transfer, FALSE, FALSE, 0 },
+	{ POST_CMD_ERR, C_RETR, G_NONE, after_transfer, FALSE, FALSE, 0 },
+	{ PRE_CMD, C_STOR, G_NONE, before_transfer, FALSE, FALSE, 0 },
+	{ POST_CMD, C_STOR, G_NONE, after_transfer, FALSE, FALSE, 0 },
+	{ POST_CMD_ERR, C_STOR, G_NONE, after_transfer, FALSE, FALSE, 0 },
+	{ PRE_CMD, C_APPE, G_NONE, before_transfer, FALSE, FALSE, 0 },
+	{ POST_CMD, C_APPE, G_NONE, after_transfer, FALSE, FALSE, 0 },
+	{ POST_CMD_ERR, C_APPE, G_NONE, after_transfer, FALSE, FALSE, 0 },
+	{ PRE_CMD, C_STOU, G_NONE, before_transfer, FALSE, FALSE, 0 },
+	{ POST_CMD, C_STOU, G_NONE, after_transfer, FALSE, FALSE, 0 },
+	{ POST_CMD_ERR, C_STOU, G_NONE, after_transfer, FALSE, FALSE, 0 },
 	{ PRE_CMD, C_PASS, G_NONE, before_login, FALSE, FALSE, 0 },
 	{ LOG_CMD, C_PASS, G_NONE, after_login, FALSE, FALSE, 0 },
 	{ LOG_CMD_ERR, C_PASS, G_NONE, after_failed_login, FALSE, FALSE, 0 },

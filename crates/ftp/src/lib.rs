@@ -13,6 +13,7 @@ mod bounded;
 pub mod client;
 pub mod drs;
 pub mod extension;
+mod file_reader;
 pub mod protocol;
 pub mod server;
 pub mod tls;

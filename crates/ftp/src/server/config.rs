@@ -13,11 +13,11 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::access::AccessRule;
-use super::greeting::TextReader;
 use super::lines::LogTarget;
 use super::system_users::Authenticator;
 use super::xferlog::LogOpener;
-use crate::tls::{PemReader, TlsConfig};
+use crate::file_reader::FileReader;
+use crate::tls::TlsConfig;
 
 /// The server's configuration. [`Config::new`] has the defaults: loopback only, anonymous users may read,
 /// nobody may write.
@@ -48,8 +48,6 @@ pub struct Config {
     pub banner: Option<PathBuf>,
     /// File whose lines greet users who have logged in.
     pub motd: Option<PathBuf>,
-    /// How these two are read.
-    pub text_reader: TextReader,
     /// The log of commands.
     pub command_log: Option<LogTarget>,
     /// Loopback address where metrics are served.
@@ -86,8 +84,8 @@ pub struct Config {
     pub log_opener: LogOpener,
     /// TLS; none: everything is in clear.
     pub tls: Option<TlsConfig>,
-    /// How certificates and keys are read.
-    pub pem_reader: PemReader,
+    /// How banner, motd, certificates and keys are read.
+    pub file_reader: FileReader,
     /// `USER[:GROUP]` whose rights the process takes on before it serves; doing that is left to the
     /// program.
     pub run_as: Option<String>,
@@ -116,7 +114,6 @@ impl Config {
             hosts: Vec::new(),
             banner: None,
             motd: None,
-            text_reader: TextReader::default(),
             command_log: None,
             metrics: None,
             control: None,
@@ -134,7 +131,7 @@ impl Config {
             xferlog: None,
             log_opener: LogOpener::default(),
             tls: None,
-            pem_reader: PemReader::default(),
+            file_reader: FileReader::default(),
             run_as: None,
             sync: SyncPolicy::Never,
             partial_age: Duration::from_secs(7 * 24 * 3_600),

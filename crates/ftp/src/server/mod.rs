@@ -59,12 +59,12 @@ use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 
-pub use crate::tls::{ClientCertificates, PemReader, TlsConfig};
+pub use crate::file_reader::FileReader;
+pub use crate::tls::{ClientCertificates, TlsConfig};
 pub use access::{AccessRule, Right};
 pub use config::{Config, Limits, SyncPolicy, UserConfig};
 pub use extension::{Extension, PeerFacts, SessionExtension};
 pub use fairwind_origin::Origin;
-pub use greeting::TextReader;
 pub use lines::LogTarget;
 pub use passwords::hash_password;
 pub use roster::SessionRow;
@@ -241,7 +241,7 @@ impl Shared {
         let journal = journal.map(|target| Journal::open(target, opener.clone()));
         let users = before.filter(|before| before.config.root == config.root);
         let tls = config.tls.as_ref();
-        let tls = tls.map(|tls| ServerTls::load(tls, &config.pem_reader));
+        let tls = tls.map(|tls| ServerTls::load(tls, &config.file_reader));
         Ok(Self {
             extensions,
             tls: tls.transpose()?,

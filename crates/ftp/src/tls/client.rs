@@ -17,7 +17,8 @@ use rustls::{
 use sha2::{Digest, Sha256};
 
 use super::stream::{FOR_DATA, FOR_MESSAGES};
-use super::{ALPN_CONTROL, ALPN_DATA, PemReader, Protected, pem};
+use super::{ALPN_CONTROL, ALPN_DATA, Protected, pem};
+use crate::file_reader::FileReader;
 
 /// The SHA-256 of a certificate (DER).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +120,7 @@ impl ClientTls {
         let Some((certificate, key)) = &self.settings.certificate else {
             return Ok(builder.with_no_client_auth());
         };
-        let reader = PemReader::default();
+        let reader = FileReader::default();
         builder
             .with_client_auth_cert(reader.certificates(certificate)?, reader.key(key)?)
             .map_err(|error| pem::wrong(key, &error))
@@ -135,7 +136,7 @@ impl ClientTls {
             return Ok(Arc::new(Unchained { known, provider }));
         }
         let roots = match &self.settings.ca {
-            Some(path) => PemReader::default().authorities(path)?,
+            Some(path) => FileReader::default().authorities(path)?,
             None => system_roots()?,
         };
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)

@@ -8,7 +8,6 @@ mod stream;
 
 pub use client::{ClientTls, Fingerprint, TlsSettings};
 pub(crate) use client::{SessionTls as ClientSessionTls, wrong_certificate};
-pub use pem::PemReader;
 pub use server::{ClientCertificates, TlsConfig};
 pub(crate) use server::{NotAsAgreed, ServerTls, SessionTls as ServerSessionTls};
 pub(crate) use stream::Protected;

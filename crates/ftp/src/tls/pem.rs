@@ -3,32 +3,14 @@
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-type Read = dyn Fn(&Path) -> io::Result<Vec<u8>> + Send + Sync;
+use crate::file_reader::FileReader;
 
-/// Reads certificates and keys: from the file system, unless told otherwise.
-#[derive(Clone, Default)]
-pub struct PemReader(Option<Arc<Read>>);
-
-impl PemReader {
-    /// Reads them with `read`.
-    pub fn by(read: impl Fn(&Path) -> io::Result<Vec<u8>> + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(read)))
-    }
-
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        match &self.0 {
-            Some(read) => read(path),
-            None => std::fs::read(path),
-        }
-        .map_err(|error| about(path, &error))
-    }
-
+impl FileReader {
     /// The certificates of a file, at least one.
     ///
     /// # Errors
@@ -71,16 +53,6 @@ impl PemReader {
         }
         Ok(roots)
     }
-}
-
-impl fmt::Debug for PemReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PemReader").finish_non_exhaustive()
-    }
-}
-
-fn about(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// The error for a file that has not what it should have.

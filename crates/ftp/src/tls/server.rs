@@ -30,7 +30,8 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::stream::{FOR_DATA, FOR_MESSAGES};
-use super::{ALPN_CONTROL, ALPN_DATA, PemReader, Protected, pem};
+use super::{ALPN_CONTROL, ALPN_DATA, Protected, pem};
+use crate::file_reader::FileReader;
 
 /// Tickets for each connection: one for the next data connection, one for its right-sizing, and two to spare.
 const TICKETS: usize = 4;
@@ -132,7 +133,7 @@ impl ServerTls {
     ///
     /// # Errors
     /// If one of them cannot be read or used; the error names the file.
-    pub(crate) fn load(config: &TlsConfig, reader: &PemReader) -> io::Result<Self> {
+    pub(crate) fn load(config: &TlsConfig, reader: &FileReader) -> io::Result<Self> {
         let certificates = reader.certificates(&config.certificate)?;
         let key = reader.key(&config.key)?;
         let provider = Arc::new(ring::default_provider());

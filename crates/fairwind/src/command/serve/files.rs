@@ -4,14 +4,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fairwind_ftp::server::{Config, LogOpener, LogTarget, PemReader, TextReader};
+use fairwind_ftp::server::{Config, FileReader, LogOpener, LogTarget};
 
 use super::keeper::{Keeper, Use};
 
-/// Bytes read of a text: more than may be shown.
-const LONGEST_TEXT: u64 = 1 << 20;
-/// Most bytes of certificates that are read: all authorities of the world have fewer.
-const LONGEST_PEM: u64 = 8 << 20;
+/// Most bytes of a file that are read: all certificates of the world's authorities have fewer.
+const LONGEST: u64 = 8 << 20;
 
 /// Opens them with the rights of the start, which the server itself has given up.
 #[derive(Debug, Clone)]
@@ -65,10 +63,14 @@ impl Files {
             *text = std::path::absolute(&*text)?;
         }
         if let Some(keeper) = &self.keeper {
-            let (logs, texts, pems) = (Arc::clone(keeper), Arc::clone(keeper), Arc::clone(keeper));
+            let (logs, files) = (Arc::clone(keeper), Arc::clone(keeper));
             config.log_opener = LogOpener::by(move |path| logs.open(path, Use::Append));
-            config.text_reader = TextReader::by(move |path| read(&texts, path, LONGEST_TEXT));
-            config.pem_reader = PemReader::by(move |path| read(&pems, path, LONGEST_PEM));
+            config.file_reader = FileReader::by(move |path| {
+                let mut bytes = Vec::new();
+                let file = files.open(path, Use::Read)?;
+                file.take(LONGEST).read_to_end(&mut bytes)?;
+                Ok(bytes)
+            });
         }
         Ok(())
     }
@@ -106,13 +108,4 @@ fn texts(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
     });
     let shown = [&mut config.banner, &mut config.motd];
     shown.into_iter().flatten().chain(pems)
-}
-
-fn read(keeper: &Keeper, path: &Path, longest: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    keeper
-        .open(path, Use::Read)?
-        .take(longest)
-        .read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
