@@ -108,7 +108,11 @@ fn on_the_kernel_every_file_arrives_as_it_was_sent() {
     }
     assert_ne!(row(&text, "advised")[6], "0", "{text}");
     // The advisor's path has that mode, and the server takes its congestion control.
-    assert_eq!(row(&text, "background")[6], "1", "{text}");
+    // If it is under way when the run ends, the advisor goes before the server, which then takes the control back.
+    let background = row(&text, "background");
+    let is_late = *background.last().unwrap() == "way";
+    let changes = background[6];
+    assert!(changes == "1" || is_late && changes == "2", "{text}");
     if fairwind_study::demo::lab::has_curl() {
         let outcome = *row(&text, "curl in background").last().unwrap();
         assert!(["identical", "way"].contains(&outcome), "{text}");
