@@ -2,9 +2,8 @@
 //!
 //! Everybody whom the socket's permissions let in may read; to change anything takes the agent's own user, or root.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{self, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -16,6 +15,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Extension, Json, Router};
+use fairwind_kernel::listen_privately;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -190,29 +190,7 @@ fn listen(path: &path::Path, group: Option<u32>) -> io::Result<UnixListener> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    let is_deserted = || match std::os::unix::net::UnixStream::connect(path) {
-        Err(error) => error.kind() == io::ErrorKind::ConnectionRefused,
-        Ok(_) => false,
-    };
-    // Nobody else gets in between: at first it has no permissions.
-    let bind = || {
-        let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-        let bound = UnixListener::bind(path);
-        rustix::process::umask(before);
-        bound
-    };
-    let listener = match bind() {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_deserted() => {
-            fs::remove_file(path)?;
-            bind()
-        }
-        bound => bound,
-    }?;
-    if group.is_some() {
-        std::os::unix::fs::chown(path, None, group)?;
-        fs::set_permissions(path, Permissions::from_mode(0o660))?;
-    }
-    Ok(listener)
+    UnixListener::from_std(listen_privately(path, group)?)
 }
 
 async fn accept(listener: UnixListener, handle: Handle) {

@@ -1,21 +1,19 @@
 //! The operator's socket: the list of sessions, and the end of one. A request is a line of JSON, and so is the
 //! answer. Who may write to the socket's file may ask.
 
-use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::Duration;
 
+use fairwind_kernel::listen_privately;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
-use super::Ledger;
 use super::roster::SessionRow;
+use super::{Ledger, attend};
 
 /// Concurrent connections; further ones wait.
 const CONNECTIONS: usize = 8;
@@ -45,34 +43,7 @@ enum Answer {
 /// # Errors
 /// If somebody listens there, or the socket cannot be created.
 pub(super) fn listen(path: &Path, group: Option<u32>) -> io::Result<UnixListener> {
-    let bind = || {
-        // Nobody can connect before the permissions are set.
-        let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-        let bound = UnixListener::bind(path);
-        rustix::process::umask(before);
-        bound
-    };
-    let is_deserted = || {
-        let is_socket = fs::symlink_metadata(path).is_ok_and(|facts| facts.file_type().is_socket());
-        let connected = UnixStream::connect(path);
-        is_socket && connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-    };
-    let listen = || {
-        let listener = match bind() {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_deserted() => {
-                fs::remove_file(path)?;
-                bind()
-            }
-            bound => bound,
-        }?;
-        if group.is_some() {
-            chown(path, None, group)?;
-            fs::set_permissions(path, Permissions::from_mode(0o660))?;
-        }
-        listener.set_nonblocking(true)?;
-        Ok(listener)
-    };
-    listen().map_err(|error: io::Error| named(path, &error))
+    listen_privately(path, group).map_err(|error| named(path, &error))
 }
 
 fn named(path: &Path, error: &io::Error) -> io::Error {
@@ -82,22 +53,14 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 /// Answers requests until it is dropped.
 pub(super) async fn serve(listener: UnixListener, ledger: Arc<Ledger>) -> io::Result<()> {
     let listener = tokio::net::UnixListener::from_std(listener)?;
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else {
-            return Ok(());
-        };
-        let Ok((stream, _)) = listener.accept().await else {
-            // No descriptor is free.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
+    let accept =
+        |context: &mut Context<'_>| listener.poll_accept(context).map_ok(|(stream, _)| stream);
+    attend::each(accept, CONNECTIONS, PATIENCE, move |stream| {
         let ledger = Arc::clone(&ledger);
-        tokio::spawn(async move {
-            let _ = timeout(PATIENCE, converse(stream, &ledger)).await;
-            drop(place);
-        });
-    }
+        async move { converse(stream, &ledger).await }
+    })
+    .await;
+    Ok(())
 }
 
 async fn converse(stream: tokio::net::UnixStream, ledger: &Ledger) -> io::Result<()> {

@@ -9,16 +9,15 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Context;
 use std::time::Duration;
 
 use fairwind_transfer::Direction;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
-use super::Ledger;
 use super::roster::index;
+use super::{Ledger, attend};
 
 /// Concurrent requests; further ones wait.
 const REQUESTS: usize = 8;
@@ -180,23 +179,14 @@ fn text(ledger: &Ledger) -> String {
 /// Answers requests until it is dropped.
 pub(super) async fn serve(listener: std::net::TcpListener, ledger: Arc<Ledger>) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    let room = Arc::new(Semaphore::new(REQUESTS));
-    loop {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else {
-            return Ok(());
-        };
-        let Ok((stream, _)) = listener.accept().await else {
-            // No descriptor is free.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
+    let accept =
+        |context: &mut Context<'_>| listener.poll_accept(context).map_ok(|(stream, _)| stream);
+    attend::each(accept, REQUESTS, PATIENCE, move |stream| {
         let ledger = Arc::clone(&ledger);
-        tokio::spawn(async move {
-            // A client that is too slow or goes away has no answer.
-            let _ = timeout(PATIENCE, answer(stream, &ledger)).await;
-            drop(place);
-        });
-    }
+        async move { answer(stream, &ledger).await }
+    })
+    .await;
+    Ok(())
 }
 
 async fn answer(mut stream: TcpStream, ledger: &Ledger) -> io::Result<()> {

@@ -4,6 +4,7 @@
 mod abilities;
 mod access;
 mod agreement;
+mod attend;
 mod channel;
 mod config;
 pub mod console;
