@@ -15,7 +15,7 @@ mod protection;
 mod rate_limited_log;
 mod watcher;
 
-pub use gate::{Gate, Open};
+pub use gate::{Gate, Open, RateClock};
 pub use keepalive::limit_silence;
 pub use mover::{Bounds, Meter, Mover, TransferError};
 pub use plan::{Buffer, SocketPlan};

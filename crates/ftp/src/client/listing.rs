@@ -282,8 +282,6 @@ impl Session {
             meter: &meter,
             file: None,
             checksum: None,
-            limit: None,
-            paid: 0,
             others: Watchers::default(),
         };
         let bounds = Bounds::patience(self.options.patience);

@@ -14,9 +14,7 @@ use super::checksum::Method;
 use super::data_connection::Channel;
 use super::protection::listen_for_tickets;
 use super::running_checksum::RunningChecksum;
-use super::{
-    Checksum, ChecksumPolicy, ClientError, FileReport, Progress, RateLimit, Session, Verification,
-};
+use super::{Checksum, ChecksumPolicy, ClientError, FileReport, Progress, Session, Verification};
 use crate::protocol::Reply;
 
 /// How long the server has to explain a broken data connection.
@@ -83,15 +81,18 @@ impl Session {
             meter: &meter,
             file: Some((part.number, part.told_from)),
             checksum: part.checksum,
-            limit: limit.as_deref().filter(|_| direction == Direction::Send),
-            paid: 0,
             others: Watchers(self.watchers(&transfer)),
         };
         drop(transfer);
         let bounds = Bounds::patience(self.options.patience);
         let protected = protection.as_mut().map(|protection| protection as _);
-        let moved = Mover::new(&stream, &meter, &mut watcher, bounds)
-            .and_then(|mover| act(mover.protected_by(protected)));
+        let moved = Mover::new(&stream, &meter, &mut watcher, bounds).and_then(|mover| {
+            let mover = mover.protected_by(protected);
+            act(match limit.as_deref() {
+                Some(limit) => mover.through(limit),
+                None => mover,
+            })
+        });
         drop(watcher);
         if let (Ok(_), Direction::Send, Some(protection)) = (&moved, direction, &mut protection) {
             listen_for_tickets(protection, &stream);
@@ -125,10 +126,6 @@ pub(super) struct ProgressWatcher<'a> {
     /// The file's number in progress reports, and the byte that the transfer begins with; none for a listing.
     pub file: Option<(usize, u64)>,
     pub checksum: Option<&'a RunningChecksum>,
-    /// What the bytes have to wait for, if they are not written to something that waits itself.
-    pub limit: Option<&'a RateLimit>,
-    /// Bytes that have waited.
-    pub paid: u64,
     pub others: Watchers,
 }
 
@@ -146,12 +143,6 @@ impl TransferWatcher for ProgressWatcher<'_> {
             if let Some(checksum) = self.checksum {
                 checksum.reaches(first + moved);
             }
-        }
-        if let Some(limit) = self.limit {
-            let due = moved - self.paid;
-            self.paid = moved;
-            // It ends early only if the user asks to stop, which is looked at below.
-            let _ = limit.wait(due, &*self.progress);
         }
         if self.progress.stopped() {
             self.meter.stop();

@@ -21,7 +21,6 @@ use parking_lot::Mutex;
 use super::checksum::Method;
 use super::local::{Partial, partial_name, ranges_name};
 use super::moving::{Part, is_about_restart};
-use super::rate::Limited;
 use super::retry::Task;
 use super::running_checksum::RunningChecksum;
 use super::session::Original;
@@ -344,13 +343,8 @@ impl Task for Fetch<'_> {
             path: &shared.ranges.partial.path,
             checksum: None,
         };
-        let (limit, progress) = (
-            session.options.limit.clone(),
-            session.options.progress.clone(),
-        );
-        let mut limited = Limited::new(&mut writer, limit, progress);
         let moved = session.move_part(&part, &mut self.report, |mover| {
-            mover.receive_into(&mut limited, part.total)
+            mover.receive_into(&mut writer, part.total)
         });
         if writer.is_over {
             self.was_cut = true;

@@ -3,21 +3,19 @@
 //! What is received is taken from the socket at that rate, so that the window closes. What is sent is paced by the kernel,
 //! and not handed to it faster.
 
-use std::io::{self, Write};
+use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fairwind_kernel::sockopt;
-use fairwind_transfer::Direction;
-use parking_lot::Mutex;
-
-use super::Progress;
-use super::progress::wait;
+use fairwind_transfer::{Direction, Gate, RateClock};
 
 /// How long a transfer may have been slower than the limit and make up for it.
 const BURST: Duration = Duration::from_millis(100);
+/// So many pieces are moved one by one, so that progress and a stop come soon.
+const PIECES_A_SECOND: u64 = 50;
 /// Smallest window offered, and fewest unsent bytes in a socket.
 const LEAST: u32 = 4096;
 
@@ -26,8 +24,7 @@ const LEAST: u32 = 4096;
 pub struct RateLimit {
     /// Bytes a second.
     rate: NonZeroU64,
-    /// When the bytes that have been taken are due.
-    due: Mutex<Instant>,
+    clock: RateClock,
 }
 
 impl RateLimit {
@@ -35,37 +32,8 @@ impl RateLimit {
     pub fn new(rate: NonZeroU64) -> Arc<Self> {
         Arc::new(Self {
             rate,
-            due: Mutex::new(Instant::now()),
+            clock: RateClock::since(Instant::now()),
         })
-    }
-
-    /// The time that so many bytes take.
-    fn time(&self, bytes: u64) -> Duration {
-        Duration::from_secs_f64(bytes as f64 / self.rate.get() as f64)
-    }
-
-    /// Takes bytes at time `now`; returns when they are due.
-    fn take(&self, bytes: u64, now: Instant) -> Instant {
-        let mut due = self.due.lock();
-        let earliest = now.checked_sub(BURST).unwrap_or(now);
-        *due = (*due).max(earliest) + self.time(bytes);
-        *due
-    }
-
-    /// Takes bytes and waits until they are due.
-    ///
-    /// # Errors
-    /// If the user asks to stop.
-    pub(super) fn wait(&self, bytes: u64, progress: &dyn Progress) -> io::Result<()> {
-        let due = self.take(bytes, Instant::now());
-        while Instant::now() < due {
-            if progress.stopped() {
-                return Err(io::Error::other("interrupted"));
-            }
-            // Progress reports without a signal to stop are asked often.
-            wait(progress, &[], Some(due.min(Instant::now() + BURST)))?;
-        }
-        Ok(())
     }
 
     /// Keeps the kernel from running ahead of the limit: in what it sends at once, and in what it takes or offers to take
@@ -90,38 +58,18 @@ impl RateLimit {
     }
 }
 
-/// A writer that takes bytes no faster than a limit.
-pub(super) struct Limited<W> {
-    /// What takes the bytes.
-    pub sink: W,
-    limit: Option<Arc<RateLimit>>,
-    progress: Arc<dyn Progress>,
-}
-
-impl<W: Write> Limited<W> {
-    pub(super) fn new(sink: W, limit: Option<Arc<RateLimit>>, progress: Arc<dyn Progress>) -> Self {
-        Self {
-            sink,
-            limit,
-            progress,
-        }
-    }
-}
-
-impl<W: Write> Write for Limited<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(limit) = &self.limit else {
-            return self.sink.write(bytes);
-        };
-        // In pieces, so that progress and a stop come soon.
-        let piece = usize::try_from(limit.rate.get() / 10).unwrap_or(usize::MAX);
-        let count = self.sink.write(&bytes[..bytes.len().min(piece.max(1))])?;
-        limit.wait(count as u64, &*self.progress)?;
-        Ok(count)
+impl Gate for RateLimit {
+    fn piece(&self) -> usize {
+        let piece = self.rate.get().div_ceil(PIECES_A_SECOND);
+        usize::try_from(piece).unwrap_or(usize::MAX)
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.sink.flush()
+    fn wait(&self, now: Instant) -> Duration {
+        self.clock.wait(now)
+    }
+
+    fn spent(&self, bytes: usize, now: Instant) {
+        self.clock.spent(bytes, self.rate.get(), BURST, now);
     }
 }
 
@@ -139,19 +87,27 @@ mod tests {
         let begin = Instant::now() + Duration::from_secs(10);
         // After a long pause 100 ms are made up for.
         let ms = Duration::from_millis;
-        assert_eq!(limit.take(500, begin), begin + ms(400));
-        assert_eq!(limit.take(500, begin), begin + ms(900));
-        assert_eq!(limit.take(100, begin + ms(950)), begin + ms(1_000));
+        limit.spent(500, begin);
+        assert_eq!(limit.wait(begin), ms(400));
+        limit.spent(500, begin);
+        assert_eq!(limit.wait(begin), ms(900));
+        limit.spent(100, begin + ms(950));
+        assert_eq!(limit.wait(begin), ms(1_000));
     }
 
     #[test]
-    fn a_writer_takes_its_time() {
+    fn a_transfer_takes_its_time() {
         let limit = limit(100_000);
-        let mut limited = Limited::new(Vec::new(), Some(limit), Arc::new(super::super::Silent));
-        let begin = Instant::now();
-        limited.write_all(&[7; 40_000]).unwrap();
+        let (mut now, mut left) = (Instant::now(), 40_000);
+        let begin = now;
+        while left > 0 {
+            now += limit.wait(now);
+            let piece = limit.piece().min(left);
+            limit.spent(piece, now);
+            left -= piece;
+        }
+        now += limit.wait(now);
         // 400 ms, less the 100 ms that may be made up for.
-        assert!(begin.elapsed() >= Duration::from_millis(300));
-        assert_eq!(limited.sink.len(), 40_000);
+        assert!(now - begin >= Duration::from_millis(300));
     }
 }

@@ -17,7 +17,6 @@ use super::clash::{Places, Settled};
 use super::local::{Partial, partial_name};
 use super::moving::{Part, is_about_restart};
 use super::ranges;
-use super::rate::Limited;
 use super::retry::Task;
 use super::running_checksum::RunningChecksum;
 use super::session::Original;
@@ -331,12 +330,7 @@ impl Fetch<'_> {
         };
         let refusal = || std::io::Error::other("more bytes than were announced");
         let most = part.total.unwrap_or(u64::MAX);
-        let (limit, progress) = (
-            session.options.limit.clone(),
-            session.options.progress.clone(),
-        );
-        let limited = Limited::new(sink.writer(first), limit, progress);
-        let mut writer = Bounded::new(limited, most, refusal);
+        let mut writer = Bounded::new(sink.writer(first), most, refusal);
         let moved = session.move_part(&part, &mut self.report, |mover| {
             mover.receive_into(&mut writer, part.total)
         });

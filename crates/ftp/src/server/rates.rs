@@ -1,8 +1,7 @@
 //! Limits on the rate of a user, of an address and of all transfers together, uploads and downloads alike.
 //!
-//! A limit is a clock that is ahead of the time by what its bytes take at the rate (the generic cell rate
-//! algorithm, ITU-T I.371, with pieces for cells): whoever is to move the next piece waits until the time has
-//! caught up. So transfers that share a limit get the same share of it.
+//! A limit is a clock ([`RateClock`]) that all its transfers share: whoever is to move the next piece waits until the time
+//! has caught up. So they get the same share of it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,7 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use fairwind_origin::Origin;
-use fairwind_transfer::Gate;
+use fairwind_transfer::{Gate, RateClock};
 use parking_lot::Mutex;
 
 use super::config::Limits;
@@ -32,16 +31,13 @@ struct Tariff {
     address: AtomicU64,
 }
 
-/// When the next piece may be moved.
-type Clock = Mutex<Option<Instant>>;
-
-type Clocks<K> = Mutex<HashMap<K, Weak<Clock>>>;
+type Clocks<K> = Mutex<HashMap<K, Weak<RateClock>>>;
 
 /// What all transfers have used of the limits.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
     tariff: Arc<Tariff>,
-    all: Arc<Clock>,
+    all: Arc<RateClock>,
     users: Clocks<String>,
     addresses: Clocks<Origin>,
 }
@@ -67,7 +63,7 @@ impl Rates {
 }
 
 /// The clock of all transfers with the same key.
-fn shared<K: Eq + Hash>(clocks: &Clocks<K>, key: K) -> Arc<Clock> {
+fn shared<K: Eq + Hash>(clocks: &Clocks<K>, key: K) -> Arc<RateClock> {
     let mut clocks = clocks.lock();
     if let Some(clock) = clocks.get(&key).and_then(Weak::upgrade) {
         return clock;
@@ -82,14 +78,14 @@ fn shared<K: Eq + Hash>(clocks: &Clocks<K>, key: K) -> Arc<Clock> {
 #[derive(Debug)]
 pub(super) struct RateGate {
     tariff: Arc<Tariff>,
-    all: Arc<Clock>,
-    user: Option<Arc<Clock>>,
-    address: Arc<Clock>,
+    all: Arc<RateClock>,
+    user: Option<Arc<RateClock>>,
+    address: Arc<RateClock>,
 }
 
 impl RateGate {
     /// The limits in force, bytes per second, and their clocks.
-    fn limits(&self) -> impl Iterator<Item = (u64, &Clock)> {
+    fn limits(&self) -> impl Iterator<Item = (u64, &RateClock)> {
         let Tariff { all, user, address } = &*self.tariff;
         let limits = [
             Some((all, &*self.all)),
@@ -113,21 +109,14 @@ impl Gate for RateGate {
     }
 
     fn wait(&self, now: Instant) -> Duration {
-        let waits = self.limits().map(|(_, clock)| {
-            let next = *clock.lock();
-            next.map_or(Duration::ZERO, |next| next.saturating_duration_since(now))
-        });
+        let waits = self.limits().map(|(_, clock)| clock.wait(now));
         waits.max().unwrap_or_default()
     }
 
     fn spent(&self, bytes: usize, now: Instant) {
         for (rate, clock) in self.limits() {
-            let time = Duration::from_secs_f64(bytes as f64 / rate as f64);
-            let mut next = clock.lock();
             // What was not used is not saved up, except for a piece.
-            let earliest = now.checked_sub(PIECE).unwrap_or(now);
-            let since = next.map_or(now, |next| next.max(earliest));
-            *next = Some(since + time);
+            clock.spent(bytes, rate, PIECE, now);
         }
     }
 }
