@@ -5,6 +5,7 @@ mod hostile;
 mod ours;
 mod peers;
 mod resumption;
+mod revocation;
 mod servers;
 
 use std::io::{BufRead, BufReader, Read, Write};

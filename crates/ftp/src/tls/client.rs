@@ -71,6 +71,9 @@ impl fmt::Display for Fingerprint {
 pub struct TlsSettings {
     /// Authorities (PEM) in place of the system's.
     pub ca: Option<PathBuf>,
+    /// Revocation lists (PEM) of all authorities that the server's certificate is from; none: revocation is not
+    /// checked.
+    pub crl: Option<PathBuf>,
     /// The server's certificate. If it has this fingerprint, neither its authority, nor its names, nor its time
     /// matter.
     pub fingerprint: Option<Fingerprint>,
@@ -135,14 +138,19 @@ impl ClientTls {
         if let Some(known) = known {
             return Ok(Arc::new(Unchained { known, provider }));
         }
+        let reader = FileReader::default();
         let roots = match &self.settings.ca {
-            Some(path) => FileReader::default().authorities(path)?,
+            Some(path) => reader.authorities(path)?,
             None => system_roots()?,
         };
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
-            .build()
-            .map_err(io::Error::other)?;
-        Ok(verifier)
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        let Some(path) = &self.settings.crl else {
+            return Ok(verifier.build().map_err(io::Error::other)?);
+        };
+        let verifier = verifier
+            .with_crls(reader.revocations(path)?)
+            .enforce_revocation_expiration();
+        Ok(verifier.build().map_err(|error| pem::wrong(path, &error))?)
     }
 
     /// TLS for a session with the server of this name or address, which its certificate must have.
@@ -237,6 +245,14 @@ pub(crate) fn wrong_certificate(error: &io::Error) -> Option<String> {
             .into(),
         Wrong::ApplicationVerificationFailure => {
             "its certificate has another fingerprint than --tls-fingerprint".into()
+        }
+        Wrong::Revoked => "its certificate has been revoked".into(),
+        Wrong::UnknownRevocationStatus => "--tls-crl has no revocation list of one of the \
+                                           authorities that its certificate is from"
+            .into(),
+        Wrong::ExpiredRevocationList | Wrong::ExpiredRevocationListContext { .. } => {
+            "a revocation list in --tls-crl is too old to tell whether its certificate is valid"
+                .into()
         }
         Wrong::BadSignature => {
             "its certificate was not signed by the authority that it names".into()

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
 use crate::file_reader::FileReader;
 
@@ -38,6 +38,24 @@ impl FileReader {
             ),
             error => wrong(path, &error),
         })
+    }
+
+    /// The revocation lists of a file, at least one.
+    ///
+    /// # Errors
+    /// As [`certificates`](Self::certificates).
+    pub(super) fn revocations(
+        &self,
+        path: &Path,
+    ) -> io::Result<Vec<CertificateRevocationListDer<'static>>> {
+        let text = self.read(path)?;
+        let found: Result<Vec<_>, _> =
+            CertificateRevocationListDer::pem_slice_iter(&text).collect();
+        let found = found.map_err(|error| wrong(path, &error))?;
+        if found.is_empty() {
+            return Err(wrong(path, &"there is no revocation list (PEM) in it"));
+        }
+        Ok(found)
     }
 
     /// The authorities whose certificates a file has.

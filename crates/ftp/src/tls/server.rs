@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustls::crypto::ring;
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::CertificateDer;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{
     Acceptor, ClientHello, NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache,
     StoresServerSessions, WebPkiClientVerifier,
@@ -62,6 +63,9 @@ pub struct TlsConfig {
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     #[serde(default)]
     pub client_certificates: ClientCertificates,
+    /// With `client_ca`: revocation lists (PEM) of all authorities that clients' certificates are from.
+    #[serde(default)]
+    pub client_crl: Option<PathBuf>,
     /// Whether a protected data connection has to resume the TLS session of its control connection. Default: `true`.
     #[serde(default = "yes")]
     pub resumption: bool,
@@ -88,6 +92,7 @@ impl TlsConfig {
             listen: None,
             client_ca: None,
             client_certificates: ClientCertificates::default(),
+            client_crl: None,
             resumption: yes(),
             handshake_s: handshake_s(),
         }
@@ -137,19 +142,7 @@ impl ServerTls {
         let certificates = reader.certificates(&config.certificate)?;
         let key = reader.key(&config.key)?;
         let provider = Arc::new(ring::default_provider());
-        let verifier = match &config.client_ca {
-            None => WebPkiClientVerifier::no_client_auth(),
-            Some(path) => {
-                let roots = Arc::new(reader.authorities(path)?);
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider));
-                let verifier = match config.client_certificates {
-                    ClientCertificates::Allow => verifier.allow_unauthenticated(),
-                    ClientCertificates::Require => verifier,
-                };
-                verifier.build().map_err(|error| pem::wrong(path, &error))?
-            }
-        };
+        let verifier = client_verifier(config, reader, &provider)?;
         let with = |versions: &[&'static SupportedProtocolVersion]| {
             ServerConfig::builder_with_provider(Arc::clone(&provider))
                 .with_protocol_versions(versions)
@@ -199,6 +192,37 @@ impl ServerTls {
             limit: self.limit,
         })
     }
+}
+
+/// Whose certificates clients may, or have to, show.
+fn client_verifier(
+    config: &TlsConfig,
+    reader: &FileReader,
+    provider: &Arc<CryptoProvider>,
+) -> io::Result<Arc<dyn ClientCertVerifier>> {
+    let Some(path) = &config.client_ca else {
+        if let Some(lists) = &config.client_crl {
+            let text = "client_crl is of no use without client_ca: no certificate is asked for";
+            return Err(pem::wrong(lists, &text));
+        }
+        return Ok(WebPkiClientVerifier::no_client_auth());
+    };
+    let roots = Arc::new(reader.authorities(path)?);
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider));
+    let mut verifier = match config.client_certificates {
+        ClientCertificates::Allow => verifier.allow_unauthenticated(),
+        ClientCertificates::Require => verifier,
+    };
+    let mut file = path;
+    if let Some(lists) = &config.client_crl {
+        file = lists;
+        let revocations = reader.revocations(lists)?;
+        // A list that is missing or too old must not let in whom a newer one would keep out.
+        verifier = verifier
+            .with_crls(revocations)
+            .enforce_revocation_expiration();
+    }
+    verifier.build().map_err(|error| pem::wrong(file, &error))
 }
 
 /// TLS on the connections of one session.

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairwind_ftp::server::TlsConfig;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
+    KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
+};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -13,6 +16,7 @@ use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
 pub(super) struct Authority {
     issuer: Issuer<'static, KeyPair>,
+    name: String,
     certificate: String,
     directory: tempfile::TempDir,
     files: AtomicUsize,
@@ -22,6 +26,8 @@ pub(super) struct Authority {
 pub(super) struct Issued {
     pub certificate: String,
     pub key: String,
+    /// What a revocation list names it by.
+    pub serial: u64,
 }
 
 /// When a certificate is valid.
@@ -41,10 +47,11 @@ impl Authority {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("authority {number}");
-        params.distinguished_name.push(DnType::CommonName, name);
+        params.distinguished_name.push(DnType::CommonName, &name);
         let certificate = params.self_signed(&key).unwrap().pem();
         Self {
             issuer: Issuer::new(params, key),
+            name,
             certificate,
             directory: tempfile::tempdir().unwrap(),
             files: AtomicUsize::new(0),
@@ -64,7 +71,10 @@ impl Authority {
             Time::Future => params.not_before = date_time_ymd(3020, 1, 1),
         }
         let key = KeyPair::generate().unwrap();
+        let serial = self.files.fetch_add(1, Ordering::Relaxed) as u64 + 1;
+        params.serial_number = Some(SerialNumber::from(serial));
         Issued {
+            serial,
             certificate: params.signed_by(&key, &self.issuer).unwrap().pem(),
             key: key.serialize_pem(),
         }
@@ -94,6 +104,54 @@ impl Authority {
     /// The authority's own certificate.
     pub(super) fn ca_file(&self) -> PathBuf {
         self.file(&self.certificate, "ca")
+    }
+
+    /// A revocation list that names these certificates, PEM.
+    pub(super) fn revoke(&self, revoked: &[u64], time: Time) -> String {
+        let (this_update, next_update) = match time {
+            Time::Now => ((2020, 1, 1), (4000, 1, 1)),
+            Time::Past => ((2020, 1, 1), (2020, 2, 1)),
+            Time::Future => ((3020, 1, 1), (3020, 2, 1)),
+        };
+        let date = |(year, month, day)| date_time_ymd(year, month, day);
+        let entry = |serial: &u64| RevokedCertParams {
+            serial_number: SerialNumber::from(*serial),
+            revocation_time: date(this_update),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date(this_update),
+            next_update: date(next_update),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.iter().map(entry).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        list.signed_by(&self.issuer).unwrap().pem().unwrap()
+    }
+
+    /// An authority of the same name that has not the same key.
+    pub(super) fn with_another_key(&self) -> Self {
+        let (mut other, name) = (Self::new(), self.name.clone());
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, &name);
+        other.issuer = Issuer::new(params, KeyPair::generate().unwrap());
+        Self { name, ..other }
+    }
+
+    /// A file with a list whose signature is cut off.
+    pub(super) fn damaged_revocations(&self) -> PathBuf {
+        let text = self.revoke(&[], Time::Now);
+        let lines: Vec<&str> = text.lines().collect();
+        let (last, rest) = lines.split_last().unwrap();
+        self.file(&[&rest[..1], &[*last]].concat().join("\n"), "crl")
+    }
+
+    /// A file with such a list.
+    pub(super) fn revocations(&self, revoked: &[u64], time: Time) -> PathBuf {
+        self.file(&self.revoke(revoked, time), "crl")
     }
 
     fn roots(&self) -> RootCertStore {

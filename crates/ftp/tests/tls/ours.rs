@@ -48,7 +48,7 @@ pub(super) fn alice() -> Credentials {
     }
 }
 
-fn place(scheme: &str, address: SocketAddr) -> Place {
+pub(super) fn place(scheme: &str, address: SocketAddr) -> Place {
     format!("{scheme}://localhost:{}/x", address.port())
         .parse()
         .unwrap()
@@ -202,6 +202,7 @@ fn certificates_that_are_not_the_servers_are_refused_with_the_reason() {
     let own = Issued {
         certificate: signed.cert.pem(),
         key: signed.signing_key.serialize_pem(),
+        serial: 1,
     };
     assert!(failure(&own, &authority, ca()).contains("from no known authority"));
 }

@@ -8,8 +8,8 @@ use fairwind_ftp::server::{Config, FileReader, LogOpener, LogTarget};
 
 use super::keeper::{Keeper, Use};
 
-/// Most bytes of a file that are read: all certificates of the world's authorities have fewer.
-const LONGEST: u64 = 8 << 20;
+/// Most bytes of a file that are read: the longest revocation lists have fewer.
+const LONGEST: u64 = 64 << 20;
 
 /// Opens them with the rights of the start, which the server itself has given up.
 #[derive(Debug, Clone)]
@@ -68,7 +68,10 @@ impl Files {
             config.file_reader = FileReader::by(move |path| {
                 let mut bytes = Vec::new();
                 let file = files.open(path, Use::Read)?;
-                file.take(LONGEST).read_to_end(&mut bytes)?;
+                file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+                if bytes.len() as u64 > LONGEST {
+                    return Err(io::ErrorKind::FileTooLarge.into());
+                }
                 Ok(bytes)
             });
         }
@@ -100,11 +103,13 @@ fn logs(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
     .flatten()
 }
 
-/// What is read: texts for clients, certificates and keys.
+/// What is read: texts for clients, certificates, keys and revocation lists.
 fn texts(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
     let pems = config.tls.iter_mut().flat_map(|tls| {
         let own = [&mut tls.certificate, &mut tls.key];
-        own.into_iter().chain(&mut tls.client_ca)
+        own.into_iter()
+            .chain(&mut tls.client_ca)
+            .chain(&mut tls.client_crl)
     });
     let shown = [&mut config.banner, &mut config.motd];
     shown.into_iter().flatten().chain(pems)

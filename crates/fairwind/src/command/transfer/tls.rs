@@ -18,11 +18,15 @@ pub(crate) struct Tls {
     /// Authorities (PEM) that the server's certificate may be from [default: the system's]
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
+    /// Revocation lists (PEM) of the authorities that the server's certificate is from [default: revocation is not
+    /// checked]
+    #[arg(long, value_name = "FILE")]
+    tls_crl: Option<PathBuf>,
     /// The server's certificate is the one with this SHA-256, whoever has signed it
-    #[arg(long, value_name = "DIGEST", conflicts_with_all = ["tls_ca", "tls_insecure"])]
+    #[arg(long, value_name = "DIGEST", conflicts_with_all = ["tls_ca", "tls_crl", "tls_insecure"])]
     tls_fingerprint: Option<Fingerprint>,
     /// Do not check the server's certificate
-    #[arg(long, conflicts_with = "tls_ca")]
+    #[arg(long, conflicts_with_all = ["tls_ca", "tls_crl"])]
     tls_insecure: bool,
     /// Certificate (PEM) to show to the server; needs --tls-key
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -56,6 +60,7 @@ impl Tls {
         )];
         let files = [
             ("ca", &self.tls_ca),
+            ("crl", &self.tls_crl),
             ("certificate", &self.tls_certificate),
             ("key", &self.tls_key),
         ];
@@ -75,6 +80,7 @@ impl Tls {
     pub(super) fn apply(&self, options: Options) -> Options {
         let settings = TlsSettings {
             ca: self.tls_ca.clone(),
+            crl: self.tls_crl.clone(),
             fingerprint: self.tls_fingerprint,
             insecure: self.tls_insecure,
             certificate: self.tls_certificate.clone().zip(self.tls_key.clone()),
