@@ -1,7 +1,9 @@
 //! TLS (RFC 4217): the server's commands and data connections, by a client that does exactly what a test says.
 
 mod authority;
+mod flood;
 mod hostile;
+mod kernel;
 mod ours;
 mod peers;
 mod resumption;

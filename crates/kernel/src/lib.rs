@@ -23,6 +23,7 @@ pub mod netlink;
 pub mod seccomp;
 pub mod sock_diag;
 pub mod sockopt;
+pub mod tls;
 
 pub use capability::{
     BPF, Capabilities, Capability, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, PERFMON, SYS_ADMIN,

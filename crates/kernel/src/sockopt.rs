@@ -165,7 +165,8 @@ pub(crate) fn get(
     Ok(length as usize)
 }
 
-fn set(socket: impl AsFd, level: c_int, option: c_int, value: &[u8]) -> io::Result<()> {
+/// Sets an option from the bytes of `value`.
+pub(crate) fn set(socket: impl AsFd, level: c_int, option: c_int, value: &[u8]) -> io::Result<()> {
     // SAFETY: the kernel reads the bytes of `value`; no caller sets an option that refers to other memory.
     let result = unsafe {
         libc::setsockopt(

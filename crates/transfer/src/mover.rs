@@ -245,7 +245,7 @@ impl<'a> Mover<'a> {
     }
 
     /// Sends bytes `first..end` of the file, or up to its end if that comes first; then ends the stream. Without
-    /// protection they are not copied through user space.
+    /// protection, or with the kernel's, they are not copied through user space.
     ///
     /// # Errors
     /// [`TransferError`] if the file or the connection fails, a bound is exceeded, or the transfer is
@@ -259,7 +259,8 @@ impl<'a> Mover<'a> {
     fn send_range(&mut self, file: &File, first: u64, end: u64) -> Result<(), TransferError> {
         // Only a hint: failure does no harm.
         let _ = fadvise(file, first, None, Advice::Sequential);
-        if self.protection.is_some() {
+        let is_above = |protection: &&mut dyn Protection| !protection.is_below_socket();
+        if self.protection.as_ref().is_some_and(is_above) {
             return self.send_all_from(&mut Section { file, first, end });
         }
         let (mut offset, mut stride) = (first, Stride(CHUNK));
@@ -270,6 +271,9 @@ impl<'a> Mover<'a> {
             match rustix::fs::sendfile(self.socket, file, Some(&mut offset), count) {
                 Ok(0) => break,
                 Ok(count) => {
+                    if let Some(protection) = &mut self.protection {
+                        protection.passed(count);
+                    }
                     self.moved(count)?;
                     stride.after(self.last - begin);
                 }

@@ -37,6 +37,15 @@ pub trait Protection: Debug + Send {
 
     /// Whether something waits to be sent.
     fn is_sending(&self) -> bool;
+
+    /// Whether the kernel protects what is written to the socket itself, so that bytes of a file need not pass here.
+    /// Whoever writes them to the socket says so by [`passed`](Self::passed).
+    fn is_below_socket(&self) -> bool {
+        false
+    }
+
+    /// So many bytes were written to the socket itself.
+    fn passed(&mut self, _count: usize) {}
 }
 
 type Make = dyn Fn() -> io::Result<Box<dyn Protection>> + Send + Sync;

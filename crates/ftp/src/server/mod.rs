@@ -19,6 +19,7 @@ mod extension;
 mod files;
 mod greeting;
 mod guesses;
+mod handshakes;
 mod heap;
 mod journal;
 mod lines;
@@ -77,6 +78,7 @@ use digest::Checksums;
 use extension::Select;
 use greeting::Greeting;
 use guesses::Guesses;
+use handshakes::Handshakes;
 use journal::Journal;
 use metrics::{Counters, Refusal};
 use passwords::Checks;
@@ -114,6 +116,7 @@ struct Ledger {
     ports: Ports,
     checks: Checks,
     guesses: Guesses,
+    handshakes: Handshakes,
     checksums: Checksums,
     uploads: Uploads,
     users: Crowd,

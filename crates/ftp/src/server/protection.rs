@@ -1,6 +1,7 @@
 //! TLS in a session (RFC 4217, RFC 2228): AUTH, PBSZ, PROT, CCC, and what is refused without it.
 
 use std::io;
+use std::time::Instant;
 
 use fairwind_transfer::{Protection, Protector, RateLimitedLog};
 
@@ -61,6 +62,19 @@ impl Session {
         })
     }
 
+    /// Whether the client's address may have another handshake; counts it if so.
+    pub(super) fn may_shake_hands(&self) -> bool {
+        let peer = self.control.facts.peer.ip();
+        let per_minute = self.shared.tls.as_ref();
+        let per_minute = per_minute.map_or(0, |tls| tls.handshakes_per_minute);
+        let handshakes = &self.shared.ledger.handshakes;
+        let may = handshakes.admit(peer.into(), Instant::now(), per_minute);
+        if !may {
+            FAILED.warn(|| format!("{peer}: more than {per_minute} TLS handshakes a minute"));
+        }
+        may
+    }
+
     /// The handshake on the control connection.
     pub(super) async fn protect(&mut self) -> io::Result<()> {
         let tls = self.shared.tls.as_ref();
@@ -90,6 +104,11 @@ impl Session {
             let peer = self.control.facts.peer.ip();
             FAILED.warn(|| format!("{peer}: plain text behind AUTH TLS"));
             return Ok(Reply::new(421, "Plain text came behind AUTH; closing"));
+        }
+        if !self.may_shake_hands() {
+            self.over = true;
+            let text = "Too many handshakes from your address; try again in a minute";
+            return Ok(Reply::new(421, text));
         }
         // RFC 4217 section 4: the user is forgotten.
         self.reset();

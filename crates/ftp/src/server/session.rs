@@ -193,6 +193,9 @@ impl Session {
 
     async fn serve(&mut self) -> io::Result<()> {
         if self.arrival == Arrival::Implicit {
+            if !self.may_shake_hands() {
+                return Ok(());
+            }
             self.protect().await?;
             self.state.is_private = true;
         }

@@ -5,7 +5,9 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use fairwind_transfer::{Bounds, Direction, Gate, Meter, Mover, TransferError, TransferWatcher};
+use fairwind_transfer::{
+    Bounds, Direction, Gate, Meter, Mover, Protection, TransferError, TransferWatcher,
+};
 use flate2::read::ZlibEncoder;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -143,11 +145,15 @@ impl Work {
         watcher: &mut dyn TransferWatcher,
     ) -> Outcome {
         let Passage {
-            mut protection,
+            protection,
             bounds,
             gate,
             compression,
         } = passage;
+        let mut protection = match self.protection(protection, compression, stream) {
+            Ok(protection) => protection,
+            Err(error) => return self.ends_with(TransferError::Connection(error)),
+        };
         let mover = match Mover::new(stream, meter, watcher, bounds) {
             Ok(mover) => mover
                 .through(gate)
@@ -208,6 +214,30 @@ impl Work {
                     ..result.into()
                 }
             }
+        }
+    }
+
+    /// What protects the bytes of this work: the kernel, where they come from a file as they are.
+    fn protection(
+        &self,
+        protection: Option<Box<Protected>>,
+        compression: Compression,
+        stream: &TcpStream,
+    ) -> io::Result<Option<Box<dyn Protection>>> {
+        let Some(protection) = protection else {
+            return Ok(None);
+        };
+        match self {
+            Self::Send {
+                first,
+                end,
+                representation: Representation::Image,
+                ..
+            } if compression.level.is_none() => {
+                let bytes = end.saturating_sub(*first);
+                protection.only_sending(stream, bytes).map(Some)
+            }
+            _ => Ok(Some(protection)),
         }
     }
 

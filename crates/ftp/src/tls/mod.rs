@@ -2,6 +2,7 @@
 //! does not depend on who opened it. Neither version is ever renegotiated: the library does not know how.
 
 mod client;
+mod kernel;
 mod pem;
 mod server;
 mod stream;

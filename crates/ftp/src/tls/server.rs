@@ -8,8 +8,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustls::crypto::{CryptoProvider, ring};
@@ -31,7 +31,7 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::stream::{FOR_DATA, FOR_MESSAGES};
-use super::{ALPN_CONTROL, ALPN_DATA, Protected, pem};
+use super::{ALPN_CONTROL, ALPN_DATA, Protected, kernel, pem};
 use crate::file_reader::FileReader;
 
 /// Tickets for each connection: one for the next data connection, one for its right-sizing, and two to spare.
@@ -69,9 +69,15 @@ pub struct TlsConfig {
     /// Whether a protected data connection has to resume the TLS session of its control connection. Default: `true`.
     #[serde(default = "yes")]
     pub resumption: bool,
+    /// Whether the kernel encrypts downloads, if it can. Default: `true`.
+    #[serde(default = "yes")]
+    pub kernel: bool,
     /// Time for a handshake, seconds. Default: `30`.
     #[serde(default = "handshake_s")]
     pub handshake_s: u32,
+    /// Sessions of one address that may begin TLS in a minute; 0: no limit. Default: `1200`.
+    #[serde(default = "handshakes_per_minute")]
+    pub handshakes_per_minute: u32,
 }
 
 fn yes() -> bool {
@@ -80,6 +86,10 @@ fn yes() -> bool {
 
 fn handshake_s() -> u32 {
     30
+}
+
+fn handshakes_per_minute() -> u32 {
+    1_200
 }
 
 impl TlsConfig {
@@ -94,7 +104,9 @@ impl TlsConfig {
             client_certificates: ClientCertificates::default(),
             client_crl: None,
             resumption: yes(),
+            kernel: yes(),
             handshake_s: handshake_s(),
+            handshakes_per_minute: handshakes_per_minute(),
         }
     }
 }
@@ -130,7 +142,10 @@ pub(crate) struct ServerTls {
     older: ServerConfig,
     pub(crate) required: bool,
     resumption: bool,
+    /// The kernel encrypts what it can.
+    kernel: bool,
     limit: Duration,
+    pub(crate) handshakes_per_minute: u32,
 }
 
 impl ServerTls {
@@ -156,7 +171,9 @@ impl ServerTls {
             older: with(&[&TLS12])?,
             required: config.required,
             resumption: config.resumption,
+            kernel: config.kernel && is_in_kernel(),
             limit: Duration::from_secs(config.handshake_s.into()),
+            handshakes_per_minute: config.handshakes_per_minute,
         })
     }
 
@@ -188,10 +205,24 @@ impl ServerTls {
             silent: Arc::new(silent),
             sessions,
             resumption: self.resumption,
+            kernel: self.kernel,
             client: None,
             limit: self.limit,
         })
     }
+}
+
+/// Whether the kernel can encrypt anything; says so, once.
+fn is_in_kernel() -> bool {
+    static OFFERED: OnceLock<bool> = OnceLock::new();
+    *OFFERED.get_or_init(|| {
+        let offered = kernel::offered();
+        match &offered {
+            Some(offered) => tracing::info!("the kernel encrypts downloads under TLS: {offered}"),
+            None => tracing::debug!("the kernel has no TLS: downloads are encrypted here"),
+        }
+        offered.is_some()
+    })
 }
 
 /// Whose certificates clients may, or have to, show.
@@ -241,6 +272,7 @@ pub(crate) struct SessionTls {
     silent: Arc<ServerConfig>,
     sessions: Sessions,
     resumption: bool,
+    kernel: bool,
     /// The certificates that the client showed on the control connection.
     client: Option<Vec<CertificateDer<'static>>>,
     limit: Duration,
@@ -276,6 +308,7 @@ impl SessionTls {
             let mut config = ServerConfig::clone(self.choose(hello, &self.silent));
             config.ticketer = gate.clone();
             config.session_storage = gate.clone();
+            config.enable_secret_extraction = self.kernel;
             Arc::new(config)
         };
         // A ticket that is shown, which anybody may have seen pass, has opened the gate. Only its owner can use it.
@@ -291,7 +324,8 @@ impl SessionTls {
             return Err(io::Error::other(error));
         }
         let (stream, connection) = stream.into_inner();
-        Ok((stream.into_std()?, Protected::new(connection, FOR_DATA)))
+        let protected = Protected::new(connection, FOR_DATA).extractable(self.kernel);
+        Ok((stream.into_std()?, protected))
     }
 
     /// Whether a data connection comes from who has the control connection.

@@ -6,6 +6,8 @@ use std::net::TcpStream;
 use fairwind_transfer::Protection;
 use rustls::Connection;
 
+use super::kernel::InKernel;
+
 /// A TLS connection over a socket that it does not own. Its handshake runs while it reads and writes.
 #[derive(Debug)]
 pub(crate) struct Protected {
@@ -18,6 +20,8 @@ pub(crate) struct Protected {
     is_ended: bool,
     /// The socket has nothing more.
     is_cut: bool,
+    /// The kernel may have the keys.
+    is_extractable: bool,
 }
 
 /// Bytes encrypted, and bytes read from the socket, at once on a data connection.
@@ -38,7 +42,31 @@ impl Protected {
             end: 0,
             is_ended: false,
             is_cut: false,
+            is_extractable: false,
         }
+    }
+
+    /// Lets the kernel have the keys, or not, which the connection's configuration has to allow.
+    pub(super) fn extractable(self, is_extractable: bool) -> Self {
+        Self {
+            is_extractable,
+            ..self
+        }
+    }
+
+    /// The protection of a connection that only sends from now on, about so many bytes: the kernel's where it can be.
+    ///
+    /// # Errors
+    /// If the kernel does not do what it has offered.
+    pub(crate) fn only_sending(
+        self: Box<Self>,
+        socket: &TcpStream,
+        bytes: u64,
+    ) -> io::Result<Box<dyn Protection>> {
+        if !self.is_extractable || !InKernel::is_possible(&self.connection, socket, bytes) {
+            return Ok(self);
+        }
+        Ok(Box::new(InKernel::take(self.connection, socket)?))
     }
 
     pub(crate) fn connection(&self) -> &Connection {

@@ -276,6 +276,16 @@ pub(crate) fn port_21(facts: &Facts) -> Finding {
     )
 }
 
+/// Checks that the kernel can encrypt what is sent under TLS.
+pub(crate) fn kernel_tls(facts: &Facts) -> Finding {
+    Finding::fine("kernel TLS", "encrypts downloads").if_so(
+        facts.tls,
+        State::Limited,
+        "not loaded: the server encrypts downloads itself",
+        "modprobe tls",
+    )
+}
+
 /// File descriptors of a thousand sessions with a transfer each.
 const FILES: u64 = 4096;
 

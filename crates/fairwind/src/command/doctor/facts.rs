@@ -87,6 +87,8 @@ pub(crate) struct Facts {
     pub settable: Sides,
     /// The settings of [`SWITCHES`] that the kernel reports as off.
     pub off: Vec<&'static str>,
+    /// Whether the kernel has TLS, loaded by now.
+    pub tls: bool,
     /// `net.ipv4.ip_unprivileged_port_start`
     pub first_port: u64,
     /// Whether one of the groups of this process is in `net.ipv4.ping_group_range`.
@@ -138,6 +140,7 @@ impl Facts {
                 send: last("net.core.wmem_max").unwrap_or(212_992),
             },
             off: off(),
+            tls: words("net.ipv4.tcp_available_ulp").contains(&"tls".to_owned()),
             first_port: last("net.ipv4.ip_unprivileged_port_start").unwrap_or(1024),
             ping: may_ping(),
             files: rustix::process::getrlimit(rustix::process::Resource::Nofile)
@@ -242,6 +245,7 @@ impl Facts {
             adapted: much,
             settable: much,
             off: Vec::new(),
+            tls: true,
             first_port: 1024,
             ping: true,
             files: 524_288,
@@ -269,6 +273,7 @@ impl Facts {
             adapted: little,
             settable: little,
             off: SWITCHES.map(|switch| switch.setting).into(),
+            tls: false,
             first_port: 1024,
             ping: false,
             files: 1024,

@@ -6,8 +6,8 @@ use super::Goal;
 use super::buffers;
 use super::check::{
     Finding, State, agent_memory, bpf_file_system, btf, cgroup, control_group, ebpf_capabilities,
-    echo, files, kernel, lab_capabilities, lab_trial, loaded, nocc_allowed, nocc_loaded, port_21,
-    sockets, trace_trial, tun,
+    echo, files, kernel, kernel_tls, lab_capabilities, lab_trial, loaded, nocc_allowed,
+    nocc_loaded, port_21, sockets, trace_trial, tun,
 };
 use super::facts::{Facts, SWITCHES};
 
@@ -73,7 +73,11 @@ impl Purpose {
                 loaded,
             ]),
             Self::Nocc => of(&[nocc_loaded, nocc_allowed]),
-            Self::Serve => [of(&[|f| kernel(f, (5, 6)), port_21, files]), transfers()].concat(),
+            Self::Serve => [
+                of(&[|f| kernel(f, (5, 6)), port_21, files, kernel_tls]),
+                transfers(),
+            ]
+            .concat(),
             Self::Client => transfers(),
             Self::Drs => [
                 of(&[|f| kernel(f, (5, 15))]),
