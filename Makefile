@@ -146,3 +146,4 @@ kernels:
 	$(CARGO) build --release --package fairwind --bin fairwind
 	@mkdir -p $(OUT)
 	scripts/try-kernels $(KERNELS) > $(OUT)/kernels.md
+	scripts/try-kernel-tls > $(OUT)/kernel-tls.txt
