@@ -2,6 +2,7 @@
 
 mod authority;
 mod hostile;
+mod hosts;
 mod ours;
 mod peers;
 mod resumption;
@@ -65,6 +66,11 @@ struct Secure {
 
 fn tls(stream: TcpStream, config: &Arc<ClientConfig>) -> Tls {
     let name = ServerName::try_from("localhost").unwrap();
+    tls_as(stream, config, name)
+}
+
+/// With another name of the server.
+fn tls_as(stream: TcpStream, config: &Arc<ClientConfig>, name: ServerName<'static>) -> Tls {
     let connection = ClientConnection::new(Arc::clone(config), name).unwrap();
     StreamOwned::new(connection, stream)
 }
@@ -80,6 +86,14 @@ impl Secure {
     fn over(stream: TcpStream, config: Arc<ClientConfig>) -> Self {
         Self {
             lines: BufReader::with_capacity(512, tls(stream, &config)),
+            config,
+        }
+    }
+
+    /// With another name of the server.
+    fn over_as(stream: TcpStream, config: Arc<ClientConfig>, name: ServerName<'static>) -> Self {
+        Self {
+            lines: BufReader::with_capacity(512, tls_as(stream, &config, name)),
             config,
         }
     }

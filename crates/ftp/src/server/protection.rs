@@ -71,6 +71,7 @@ impl Session {
             return Err(error);
         }
         self.tls = Some(tls);
+        self.follow_server_name();
         Ok(())
     }
 

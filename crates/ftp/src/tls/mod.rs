@@ -2,12 +2,14 @@
 //! does not depend on who opened it. Neither version is ever renegotiated: the library does not know how.
 
 mod client;
+mod names;
 mod pem;
 mod server;
 mod stream;
 
 pub use client::{ClientTls, Fingerprint, TlsSettings};
 pub(crate) use client::{SessionTls as ClientSessionTls, wrong_certificate};
+pub(crate) use names::{Certificates, NamedCertificates};
 pub use server::{ClientCertificates, TlsConfig};
 pub(crate) use server::{NotAsAgreed, ServerTls, SessionTls as ServerSessionTls};
 pub(crate) use stream::Protected;
