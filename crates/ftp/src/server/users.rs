@@ -219,8 +219,8 @@ impl Users {
         (user, opened): LoggedIn,
         quotas: &Quotas,
     ) -> io::Result<Option<User>> {
-        let rules = config.system_user.iter();
-        let rule = rules.cloned().find(|rule| rule.is_for(&user));
+        let rules = &config.system_user;
+        let rule = rules.iter().find(|rule| rule.is_for(&user)).cloned();
         let SystemUserConfig {
             write,
             quota_bytes,
