@@ -23,7 +23,6 @@ mod serve_hosts;
 mod serve_operator;
 mod serve_pam;
 mod serve_rights;
-mod serve_systemd;
 mod serve_tls;
 mod trace;
 mod turn;
