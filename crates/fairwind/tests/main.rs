@@ -19,6 +19,7 @@ mod reproduce;
 mod run;
 mod run_direct;
 mod serve;
+mod serve_hosts;
 mod serve_operator;
 mod serve_pam;
 mod serve_rights;

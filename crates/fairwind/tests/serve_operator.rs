@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -282,24 +282,36 @@ fn what_is_handed_over_must_be_one_listening_socket() {
     }
 }
 
-#[test]
-fn the_unit_is_one_that_systemd_takes() {
+/// All units of docs/examples, with the program of the test, in a directory of their own; none without systemd-analyze.
+fn units() -> Option<(tempfile::TempDir, Vec<PathBuf>)> {
     let there = Command::new("systemd-analyze")
         .arg("--version")
         .output()
         .is_ok();
     if !permitted(there.then_some(()).ok_or("systemd-analyze is missing")) {
-        return;
+        return None;
     }
     let dir = tempfile::tempdir().unwrap();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
     let mut files = Vec::new();
-    for name in ["fairwind-serve.service", "fairwind-serve.socket"] {
-        let unit = fs::read_to_string(examples.join(name)).unwrap();
+    for example in fs::read_dir(examples).unwrap() {
+        let example = example.unwrap().path();
+        let kind = example.extension().and_then(|kind| kind.to_str());
+        if !matches!(kind, Some("service" | "socket")) {
+            continue;
+        }
+        let unit = fs::read_to_string(&example).unwrap();
         let unit = unit.replace("/usr/local/bin/fairwind", env!("CARGO_BIN_EXE_fairwind"));
-        files.push(dir.path().join(name));
+        files.push(dir.path().join(example.file_name().unwrap()));
         fs::write(files.last().unwrap(), unit).unwrap();
     }
+    Some((dir, files))
+}
+
+#[test]
+fn the_units_are_such_that_systemd_takes_them() {
+    let Some((_dir, files)) = units() else { return };
+    assert_eq!(files.len(), 3, "{files:?}");
     let verify = Command::new("systemd-analyze")
         .args(["verify", "--man=no"])
         .args(&files)
@@ -307,7 +319,26 @@ fn the_unit_is_one_that_systemd_takes() {
         .unwrap();
     assert!(verify.status.success(), "{verify:?}");
     let said = String::from_utf8_lossy(&verify.stderr).into_owned();
-    assert!(!said.contains("fairwind-serve"), "{said}");
+    assert!(!said.contains("fairwind-"), "{said}");
+}
+
+/// What a program that was taken over could do, as systemd counts it: 0 is nothing, 100 all that root may do.
+#[test]
+fn the_services_are_exposed_no_more_than_they_need() {
+    let Some((_dir, files)) = units() else { return };
+    for (name, most) in [
+        ("fairwind-serve.service", 30),
+        ("fairwind-agent.service", 40),
+    ] {
+        let file = files.iter().find(|file| file.ends_with(name)).unwrap();
+        let told = Command::new("systemd-analyze")
+            .args(["security", "--offline=yes", "--no-pager"])
+            .arg(format!("--threshold={most}"))
+            .arg(file)
+            .output()
+            .unwrap();
+        assert!(told.status.success(), "{}", text(&told));
+    }
 }
 
 #[test]

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use fairwind_testing::{permitted, root};
+use fairwind_testing::{permitted, root, wait_until};
+use rustix::process::Signal;
 
 use crate::serve::{Control, NOBODY, Service};
 
@@ -56,8 +57,16 @@ impl Place {
             + &format!(
                 "pat:x:{PAT}:{PAT}::/:/bin/sh\nsam:x:{SAM}:{SAM}::/:/bin/sh\ntoor:x:0:0::/:/bin/sh\n"
             )
-            + "slow:x:54333:54333::/:/bin/sh\ncrash:x:54334:54334::/:/bin/sh\n";
+            + "slow:x:54333:54333::/:/bin/sh\ncrash:x:54334:54334::/:/bin/sh\nnia:x:54335:54335::/:/bin/sh\n";
         fs::write(place.at("passwd"), users).unwrap();
+        let groups = fs::read_to_string("/etc/group").unwrap() + "workers:x:54340:pat\n";
+        fs::write(place.at("group"), groups).unwrap();
+        let log = format!(
+            "#!/bin/sh\necho $PAM_TYPE $PAM_USER >> {}\n",
+            place.at("log").display()
+        );
+        fs::write(place.at("note"), log).unwrap();
+        fs::set_permissions(place.at("note"), Permissions::from_mode(0o755)).unwrap();
         fs::write(place.at("check"), SCRIPT).unwrap();
         fs::set_permissions(place.at("check"), Permissions::from_mode(0o755)).unwrap();
         let exec = format!(
@@ -93,6 +102,18 @@ impl Place {
             )
             .unwrap();
         }
+        let permitted = "auth required pam_permit.so\naccount required pam_permit.so\n";
+        let note = place.at("note");
+        for (service, session) in [
+            (
+                "session",
+                format!("session required pam_exec.so quiet {}", note.display()),
+            ),
+            ("full", "session required pam_deny.so".to_owned()),
+        ] {
+            let text = format!("{permitted}{session}\n");
+            fs::write(place.at(&format!("pam.d/{service}")), text).unwrap();
+        }
         place
     }
 
@@ -102,7 +123,8 @@ impl Place {
 
     /// `fairwind serve` with these options, where only the test's services and users are known.
     fn command(&self, options: &[&str]) -> Command {
-        let script = "mount --bind \"$0/pam.d\" /etc/pam.d && mount --bind \"$0/passwd\" /etc/passwd && exec \"$@\"";
+        let script = "mount --bind \"$0/pam.d\" /etc/pam.d && mount --bind \"$0/passwd\" /etc/passwd && \
+             mount --bind \"$0/group\" /etc/group && exec \"$@\"";
         let mut command = Command::new("unshare");
         command
             .args(["--mount", "sh", "-c", script])
@@ -260,6 +282,87 @@ fn a_user_may_have_the_directory_of_its_name() {
     assert_eq!(store(&mut pat, "/y"), "226");
     assert!(place.at("served/pat/y").exists());
     assert_eq!(login(&service, "sam", "right").1, "451");
+}
+
+/// What the modules were told about sessions.
+fn noted(place: &Place) -> Vec<String> {
+    let text = fs::read_to_string(place.at("log")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_session_is_open_while_a_user_is_logged_in_and_closed_however_it_ends() {
+    if !permitted(root()) {
+        return;
+    }
+    let place = Place::new();
+    let mut service = place.serve("session", &[], "pam_session = true");
+    let mut pat = logged_in(&service, "pat");
+    assert_eq!(noted(&place), ["open_session pat"]);
+    assert_eq!(pat.say("REIN"), "220");
+    wait_until("REIN closes the session", || noted(&place).len() == 2);
+    let mut sam = logged_in(&service, "sam");
+    drop(logged_in(&service, "pat"));
+    wait_until("the client has gone", || noted(&place).len() == 5);
+    assert_eq!(sam.say("NOOP"), "200");
+    assert_eq!(noted(&place).last().unwrap(), "close_session pat");
+    // Nothing of the server is left to close the session; its process does.
+    service.signal(Signal::KILL);
+    service.wait();
+    wait_until("the server has gone", || noted(&place).len() == 6);
+    assert_eq!(noted(&place).last().unwrap(), "close_session sam");
+
+    fs::remove_file(place.at("log")).unwrap();
+    let service = place.serve("session", &[], "");
+    drop(logged_in(&service, "pat"));
+    assert_eq!(noted(&place), [""; 0]);
+}
+
+#[test]
+fn a_session_that_cannot_be_opened_is_no_wrong_password() {
+    if !permitted(root()) {
+        return;
+    }
+    let place = Place::new();
+    let service = place.serve("full", &[], "pam_session = true");
+    assert_eq!(login(&service, "pat", "any").1, "451");
+    service.tells("PAM opens no session");
+    let service = place.serve("full", &[], "");
+    assert_eq!(login(&service, "pat", "any").1, "230");
+}
+
+#[test]
+fn system_users_have_rights_and_quotas_by_name_and_by_group() {
+    if !permitted(root()) {
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir(place.at("served/pat/kept")).unwrap();
+    chown(place.at("served/pat/kept"), Some(PAT), Some(PAT)).unwrap();
+    let settings = "pam_homes = true
+[[system_user]]
+groups = [\"workers\"]
+quota_bytes = 5
+[[system_user]]
+users = [\"sam\"]
+write = false
+[[system_user]]
+login = false
+[[access]]
+path = \"/pat/kept\"
+groups = [\"workers\"]
+rights = [\"list\"]
+";
+    let service = place.serve("script", &["--pam-as-user"], settings);
+    let (mut pat, mut sam) = (logged_in(&service, "pat"), logged_in(&service, "sam"));
+    assert_eq!(store(&mut pat, "a"), "226");
+    assert_eq!(store(&mut pat, "b"), "552");
+    assert_eq!(pat.say("DELE a"), "250");
+    assert_eq!(store(&mut pat, "c"), "226");
+    assert_eq!(pat.say("MKD kept/d"), "550");
+    assert_eq!(pat.say("MKD d"), "257");
+    assert_eq!(store(&mut sam, "a"), "550");
+    assert_eq!(login(&service, "nia", "right").1, "530");
 }
 
 #[test]

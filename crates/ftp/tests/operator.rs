@@ -2,6 +2,7 @@
 
 mod access;
 mod commands;
+mod hosts;
 mod limits;
 mod quota;
 mod sight;

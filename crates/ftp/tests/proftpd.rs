@@ -4,6 +4,7 @@ mod answers;
 mod clients;
 mod directives;
 mod hostile;
+mod hosts;
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};

@@ -3,6 +3,7 @@
 mod authority;
 mod flood;
 mod hostile;
+mod hosts;
 mod kernel;
 mod ours;
 mod peers;
@@ -68,6 +69,11 @@ struct Secure {
 
 fn tls(stream: TcpStream, config: &Arc<ClientConfig>) -> Tls {
     let name = ServerName::try_from("localhost").unwrap();
+    tls_as(stream, config, name)
+}
+
+/// With another name of the server.
+fn tls_as(stream: TcpStream, config: &Arc<ClientConfig>, name: ServerName<'static>) -> Tls {
     let connection = ClientConnection::new(Arc::clone(config), name).unwrap();
     StreamOwned::new(connection, stream)
 }
@@ -83,6 +89,14 @@ impl Secure {
     fn over(stream: TcpStream, config: Arc<ClientConfig>) -> Self {
         Self {
             lines: BufReader::with_capacity(512, tls(stream, &config)),
+            config,
+        }
+    }
+
+    /// With another name of the server.
+    fn over_as(stream: TcpStream, config: Arc<ClientConfig>, name: ServerName<'static>) -> Self {
+        Self {
+            lines: BufReader::with_capacity(512, tls_as(stream, &config, name)),
             config,
         }
     }

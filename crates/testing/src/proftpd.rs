@@ -157,13 +157,14 @@ impl ProftpdFolder {
              SystemLog {here}/system.log\nPidFile {here}/pid\nScoreboardFile {here}/scores\n\
              MaxInstances 500\nFairwindLog {here}/fairwind.log\n{lines}\n"
         );
+        let text = text.replace("@PORT@", &port.to_string());
         let file = self.path("proftpd.conf");
         fs::write(&file, text).unwrap();
         file
     }
 
-    /// Starts the server at a free port, with these lines at the end of its configuration. The module is on
-    /// if they say so.
+    /// Starts the server at a free port, with these lines at the end of its configuration, where `@PORT@` stands for the
+    /// port. The module is on if they say so.
     ///
     /// # Panics
     ///

@@ -290,19 +290,27 @@ fn text(verb: &str, argument: &[u8]) -> Result<String, Reply> {
 /// `HOST name`, `HOST 192.0.2.1` or `HOST [2001:db8::1]` (RFC 7151 section 3.1)
 fn host(argument: &[u8]) -> Result<String, Reply> {
     let name = text("HOST", argument)?;
+    if is_host_name(&name) {
+        return Ok(name.to_ascii_lowercase());
+    }
+    Err(wrong("HOST", "name of a host required"))
+}
+
+/// Whether HOST may give this name.
+pub(crate) fn is_host_name(name: &str) -> bool {
     let address = name
         .strip_prefix('[')
         .and_then(|name| name.strip_suffix(']'));
     let is_host = match address {
         Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
-        None => name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)),
+        None => {
+            !name.is_empty()
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+        }
     };
-    if is_host && name.len() <= 255 {
-        return Ok(name.to_ascii_lowercase());
-    }
-    Err(wrong("HOST", "name of a host required"))
+    is_host && name.len() <= 255
 }
 
 fn number(verb: &str, argument: &[u8]) -> Result<u64, Reply> {

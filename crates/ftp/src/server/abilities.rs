@@ -124,18 +124,6 @@ impl Session {
         Reply::new(200, format!("MODE Z LEVEL is {level}"))
     }
 
-    /// HOST, before a login (RFC 7151).
-    pub(super) fn host(&mut self, name: String) -> Reply {
-        if self.state.user.is_some() || self.state.name.is_some() {
-            return Reply::new(503, "HOST comes before USER; REIN starts over");
-        }
-        let hosts = &self.shared.config.hosts;
-        if !hosts.is_empty() && !hosts.iter().any(|host| host.eq_ignore_ascii_case(&name)) {
-            return Reply::new(504, "No such host here");
-        }
-        self.shared.greeting.banner()
-    }
-
     /// `SITE WHO`: the sessions of the same user, or of all for an administrator.
     fn who(&self) -> Result<Reply, Reply> {
         let user = self.user()?;

@@ -76,7 +76,7 @@ pub struct AccessRule {
     /// Users for whom the rule is; `"anonymous"` for those. Default: everybody, unless there are `groups`.
     #[serde(default)]
     pub users: Vec<String>,
-    /// Groups of users for whom the rule is.
+    /// Groups for whose members the rule is: of users, and of the system for system users.
     #[serde(default)]
     pub groups: Vec<String>,
     /// Any of `"list"`, `"read"`, `"create"`, `"write"`, `"delete"`, `"rename"`, `"mkdir"`; `[]` for nothing.
@@ -111,7 +111,9 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
         if let Some(user) = rule.users.iter().find(|name| !known(name)) {
             return Err(format!("access: path {path:?}: there is no user {user:?}"));
         }
-        let known = |name: &String| config.users.iter().any(|user| user.groups.contains(name));
+        let known = |name: &String| {
+            config.pam.is_some() || config.users.iter().any(|user| user.groups.contains(name))
+        };
         if let Some(group) = rule.groups.iter().find(|name| !known(name)) {
             return Err(format!(
                 "access: path {path:?}: no user is in a group {group:?}"

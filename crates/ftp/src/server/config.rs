@@ -13,8 +13,10 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::access::AccessRule;
+use super::hosts::HostConfig;
 use super::lines::LogTarget;
-use super::system_users::Authenticator;
+use super::messages;
+use super::system_users::{Authenticator, SystemUserConfig};
 use super::xferlog::LogOpener;
 use crate::file_reader::FileReader;
 use crate::tls::TlsConfig;
@@ -42,12 +44,16 @@ pub struct Config {
     pub allow: Vec<IpNet>,
     /// Networks whose clients are not served.
     pub deny: Vec<IpNet>,
-    /// Names that HOST may give; empty: any.
+    /// Names that HOST may give for the server itself; empty: any, unless there are virtual hosts.
     pub hosts: Vec<String>,
+    /// Virtual hosts.
+    pub host: Vec<HostConfig>,
     /// File whose lines greet clients.
     pub banner: Option<PathBuf>,
     /// File whose lines greet users who have logged in.
     pub motd: Option<PathBuf>,
+    /// Name of files whose lines are shown to users who enter their directory.
+    pub directory_message: Option<String>,
     /// The log of commands.
     pub command_log: Option<LogTarget>,
     /// Loopback address where metrics are served.
@@ -62,6 +68,10 @@ pub struct Config {
     pub pam_as_user: bool,
     /// Whether a system user's root is the directory of that name, below the server's.
     pub pam_homes: bool,
+    /// Whether a PAM session is open while a system user is logged in.
+    pub pam_session: bool,
+    /// What system users may do; the first that is for one counts.
+    pub system_user: Vec<SystemUserConfig>,
     /// Checks the passwords of system users.
     pub authenticator: Option<Authenticator>,
     /// An open socket in place of `listen`.
@@ -112,8 +122,10 @@ impl Config {
             deny: Vec::new(),
             access: Vec::new(),
             hosts: Vec::new(),
+            host: Vec::new(),
             banner: None,
             motd: None,
+            directory_message: None,
             command_log: None,
             metrics: None,
             control: None,
@@ -121,6 +133,8 @@ impl Config {
             pam: None,
             pam_as_user: false,
             pam_homes: false,
+            pam_session: false,
+            system_user: Vec::new(),
             authenticator: None,
             listener: None,
             buffer: Buffer::Auto,
@@ -432,12 +446,17 @@ struct File {
     deny: Option<Vec<IpNet>>,
     /// Rights by directory: an array of tables.
     access: Vec<AccessRule>,
-    /// Names that HOST may give: an array; others get 504. Default: any.
+    /// Names that HOST may give for the server itself: an array; others get 504. Default: any, unless there are virtual
+    /// hosts.
     hosts: Option<Vec<String>>,
+    /// Virtual hosts: an array of tables.
+    host: Vec<HostConfig>,
     /// As `--banner`.
     banner: Option<PathBuf>,
     /// As `--motd`.
     motd: Option<PathBuf>,
+    /// Name of files, such as `".message"`, whose lines are shown to users who enter their directory. Default: none.
+    directory_message: Option<String>,
     /// As `--command-log`.
     command_log: Option<String>,
     /// As `--metrics`.
@@ -452,6 +471,10 @@ struct File {
     /// Whether a system user's root is the directory of that name, below the server's; without one, the login
     /// fails. Default: `false`.
     pam_homes: Option<bool>,
+    /// Whether a PAM session is open while a system user is logged in. Default: `false`.
+    pam_session: Option<bool>,
+    /// What system users may do: an array of tables.
+    system_user: Vec<SystemUserConfig>,
 }
 
 /// The error in the text of a configuration file, with its line.
@@ -530,8 +553,18 @@ impl Config {
         self.allow = file.allow.unwrap_or(std::mem::take(&mut self.allow));
         self.deny = file.deny.unwrap_or(std::mem::take(&mut self.deny));
         self.access.extend(file.access);
+        self.host.extend(file.host);
         self.hosts = file.hosts.unwrap_or(std::mem::take(&mut self.hosts));
         self.banner = file.banner.or(self.banner.take());
+        if let Some(name) = file.directory_message {
+            if !messages::is_name(&name) {
+                return Err(wrong(
+                    "directory_message",
+                    format!("{name:?}: not a name for a file"),
+                ));
+            }
+            self.directory_message = Some(name);
+        }
         self.motd = file.motd.or(self.motd.take());
         if let Some(target) = &file.command_log {
             self.command_log = Some(LogTarget::from(target.as_str()));
@@ -547,6 +580,8 @@ impl Config {
         self.pam = file.pam.or(self.pam.take());
         self.pam_as_user = file.pam_as_user.unwrap_or(self.pam_as_user);
         self.pam_homes = file.pam_homes.unwrap_or(self.pam_homes);
+        self.pam_session = file.pam_session.unwrap_or(self.pam_session);
+        self.system_user.extend(file.system_user);
         if let Some(limits) = file.limits {
             limits.check()?;
             self.limits = limits;
@@ -647,12 +682,14 @@ mod tests {
                 "keys of a user" => schema_for!(UserConfig),
                 "keys of tls" => schema_for!(TlsConfig),
                 "keys of a rule" => schema_for!(AccessRule),
+                "keys of a host" => schema_for!(HostConfig),
+                "keys of a system user" => schema_for!(SystemUserConfig),
                 _ => return None,
             };
             let schema = serde_json::to_value(schema).expect("a schema is plain JSON");
             Some(keys(&schema, section))
         });
-        assert_eq!(known.len(), 5, "{known:?}");
+        assert_eq!(known.len(), 7, "{known:?}");
     }
 
     #[test]

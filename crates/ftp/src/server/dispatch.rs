@@ -32,10 +32,11 @@ impl Session {
             Command::NotServed(verb) => Reply::new(502, format!("{verb} command not implemented")),
             Command::Rein => {
                 self.reset();
+                self.leave_host();
                 Reply::new(220, "Service ready for new user")
             }
             Command::Opts { name, arguments } => self.options(&name, &arguments),
-            Command::Host(name) => self.host(name),
+            Command::Host(name) => self.host(&name),
             _ if self.state.user.is_none() => Reply::new(530, "Please login with USER and PASS"),
             Command::Acct => Reply::new(202, "No account needed"),
             Command::Abor => Reply::new(226, "No transfer to ABOR"),

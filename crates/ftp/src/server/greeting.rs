@@ -18,10 +18,15 @@ fn lines(reader: &FileReader, path: &Path) -> io::Result<Vec<String>> {
         let text = format!("{}: more than {LONGEST} bytes", path.display());
         return Err(io::Error::other(text));
     }
-    let lines = bytes.trim_ascii_end().split(|byte| *byte == b'\n');
-    Ok(lines
+    Ok(reply_lines(&bytes))
+}
+
+/// The lines of a text as replies can have them, without control characters.
+pub(super) fn reply_lines(text: &[u8]) -> Vec<String> {
+    let lines = text.trim_ascii_end().split(|byte| *byte == b'\n');
+    lines
         .map(|line| one_line(line.trim_ascii_end()).into_owned())
-        .collect())
+        .collect()
 }
 
 /// The texts of a configuration.

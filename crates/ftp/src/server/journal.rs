@@ -17,7 +17,7 @@ use crate::protocol::{Command, Reply};
 const LONGEST: usize = 512;
 
 /// The log.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Journal(Lines);
 
 #[derive(Serialize)]

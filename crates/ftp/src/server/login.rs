@@ -140,6 +140,7 @@ impl Session {
             patience: Duration::from_secs(
                 self.shared.config.limits.login_s.clamp(1, LONGEST_CHECK),
             ),
+            opens_session: self.shared.config.pam_session,
         };
         let later = || Reply::new(451, "The login cannot be checked; try again later");
         let room = Arc::clone(&self.shared.ledger.system_checks.0);
@@ -148,7 +149,10 @@ impl Session {
         let asking = tokio::task::spawn_blocking(move || {
             let _place = place;
             match authenticator.ask(&login)? {
-                Some(user) => shared.users.system_user(&shared.config, &user),
+                Some(user) => {
+                    let quotas = &shared.ledger.quotas;
+                    shared.users.system_user(&shared.config, user, quotas)
+                }
                 None => Ok(None),
             }
         });

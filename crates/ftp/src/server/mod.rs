@@ -21,11 +21,13 @@ mod greeting;
 mod guesses;
 mod handshakes;
 mod heap;
+mod hosts;
 mod journal;
 mod lines;
 mod listing;
 mod login;
 mod matches;
+mod messages;
 mod metrics;
 mod names;
 mod networks;
@@ -67,10 +69,11 @@ pub use access::{AccessRule, Right};
 pub use config::{Config, Limits, SyncPolicy, UserConfig};
 pub use extension::{Extension, PeerFacts, SessionExtension};
 pub use fairwind_origin::Origin;
+pub use hosts::HostConfig;
 pub use lines::LogTarget;
 pub use passwords::hash_password;
 pub use roster::SessionRow;
-pub use system_users::{Authenticator, Login, SystemUser};
+pub use system_users::{Authenticator, LoggedIn, Login, Opened, SystemUser, SystemUserConfig};
 pub use xferlog::LogOpener;
 
 use control::Control;
@@ -79,6 +82,7 @@ use extension::Select;
 use greeting::Greeting;
 use guesses::Guesses;
 use handshakes::Handshakes;
+use hosts::Hosts;
 use journal::Journal;
 use metrics::{Counters, Refusal};
 use passwords::Checks;
@@ -107,6 +111,7 @@ pub(crate) struct Shared {
     journal: Option<Journal>,
     greeting: Greeting,
     ledger: Arc<Ledger>,
+    hosts: Hosts,
 }
 
 /// What clients use, and what is remembered about them, across configurations.
@@ -245,17 +250,28 @@ impl Shared {
         let journal = journal.map(|target| Journal::open(target, opener.clone()));
         let users = before.filter(|before| before.config.root == config.root);
         let tls = config.tls.as_ref();
-        let tls = tls.map(|tls| ServerTls::load(tls, &config.file_reader));
-        Ok(Self {
+        let tls = tls.map(|tls| {
+            let certificates = hosts::certificates(&config, tls)?;
+            ServerTls::load(tls, certificates, &config.file_reader)
+        });
+        let mut shared = Self {
             extensions,
             tls: tls.transpose()?,
-            users: Users::open(&config, users.map(|before| &before.users), &ledger.quotas)?,
+            users: Users::open(
+                &config,
+                None,
+                users.map(|before| &before.users),
+                &ledger.quotas,
+            )?,
             xferlog: xferlog.transpose()?,
             journal: journal.transpose()?,
             greeting: Greeting::read(&config)?,
             ledger: Arc::clone(ledger),
+            hosts: Hosts::default(),
             config,
-        })
+        };
+        shared.hosts = Hosts::open(&shared, before)?;
+        Ok(shared)
     }
 }
 
@@ -494,7 +510,12 @@ fn refuse(stream: &TcpStream, peer: IpAddr, arrival: Arrival) {
 /// If a directory or a text cannot be opened or a user is invalid; the error names it.
 pub fn check(config: &Config) -> io::Result<()> {
     Greeting::read(config)?;
-    Users::open(config, None, &Quotas::default()).map(drop)
+    Users::open(config, None, None, &Quotas::default())?;
+    hosts::check(config)
+}
+
+fn invalid(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
 fn at(address: SocketAddr, error: &io::Error) -> io::Error {

@@ -1,11 +1,13 @@
 //! Commands about names of files and directories.
 
 use std::io;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use rustix::io::Errno;
 
 use super::listing::{self, Subject};
+use super::messages;
 use super::partial;
 use super::quota::Amount;
 use super::session::Session;
@@ -15,13 +17,19 @@ use crate::protocol::{Reply, VirtualPath, time};
 
 impl Session {
     pub(super) async fn change_directory(&mut self, path: VirtualPath) -> Result<Reply, Reply> {
-        let wanted = path.clone();
-        self.on_files(move |root| root.enter(&wanted)).await?;
+        let (wanted, shared) = (path.clone(), Arc::clone(&self.shared));
+        let message = self.on_files(move |root| {
+            root.enter(&wanted)?;
+            let name = shared.config.directory_message.as_deref();
+            Ok(name.map_or_else(Vec::new, |name| messages::of(root, &wanted, name)))
+        });
+        let mut lines = message.await?;
         self.state.cwd = path;
-        Ok(Reply::new(
-            250,
-            format!("{} is the working directory", self.state.cwd.quoted()),
-        ))
+        lines.push(format!(
+            "{} is the working directory",
+            self.state.cwd.quoted()
+        ));
+        Ok(Reply::lines(250, lines))
     }
 
     pub(super) async fn stat_path(&mut self, listing: Listing) -> Result<Reply, Reply> {

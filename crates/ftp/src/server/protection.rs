@@ -85,6 +85,7 @@ impl Session {
             return Err(error);
         }
         self.tls = Some(tls);
+        self.follow_server_name();
         Ok(())
     }
 

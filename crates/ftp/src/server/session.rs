@@ -41,7 +41,12 @@ const PRESENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One client's session.
 pub(super) struct Session {
+    /// That of the session's host.
     pub(super) shared: Arc<Shared>,
+    /// That of the server, which knows all hosts.
+    pub(super) server: Arc<Shared>,
+    /// That of the host without HOST: the server's, or what TLS was begun with.
+    pub(super) arrived_at: Arc<Shared>,
     pub(super) control: Control,
     pub(super) stop: watch::Receiver<Phase>,
     /// Its place in the list of sessions.
@@ -147,6 +152,8 @@ impl Session {
                 .collect(),
             entry: shared.ledger.roster.enter(facts.peer.ip()),
             moved: None,
+            server: Arc::clone(&shared),
+            arrived_at: Arc::clone(&shared),
             shared,
             control,
             stop,

@@ -1,6 +1,7 @@
 //! System users: their passwords are checked elsewhere ([`Authenticator`]), and what they may do with files is
 //! decided by the kernel, if the server acts with their rights ([`Identity`]).
 
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
@@ -25,6 +26,8 @@ pub struct SystemUser {
     pub gid: u32,
     /// All groups.
     pub groups: Vec<u32>,
+    /// The names of those that have one.
+    pub group_names: Vec<String>,
 }
 
 /// A login to be checked.
@@ -38,9 +41,92 @@ pub struct Login {
     pub peer: IpAddr,
     /// Time for an answer, whole seconds.
     pub patience: Duration,
+    /// Whether a session is to be opened, which lasts as long as the user is logged in.
+    pub opens_session: bool,
 }
 
-type Ask = dyn Fn(&Login) -> io::Result<Option<SystemUser>> + Send + Sync;
+/// What a login keeps open, until the last copy is dropped.
+#[derive(Clone)]
+pub struct Opened(
+    #[expect(dead_code, reason = "dropping it is all that is done")] Arc<dyn Any + Send + Sync>,
+);
+
+impl Opened {
+    /// Ends when `session` is dropped.
+    pub fn with(session: impl Any + Send + Sync) -> Self {
+        Self(Arc::new(session))
+    }
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Opened").finish_non_exhaustive()
+    }
+}
+
+/// A user, and what its login keeps open.
+pub type LoggedIn = (SystemUser, Option<Opened>);
+
+/// What system users may do, of these names or in these groups.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SystemUserConfig {
+    /// Users for whom the table is. Default: everybody, unless there are `groups`.
+    #[serde(default)]
+    pub users: Vec<String>,
+    /// Groups of the system for whose members the table is.
+    #[serde(default)]
+    pub groups: Vec<String>,
+    /// Whether they may write. Default: `true`.
+    #[serde(default = "yes")]
+    pub write: bool,
+    /// As of a user.
+    #[serde(default)]
+    pub quota_bytes: u64,
+    /// As of a user.
+    #[serde(default)]
+    pub quota_files: u64,
+    /// Whether `SITE WHO` shows them all sessions.
+    #[serde(default)]
+    pub admin: bool,
+    /// Whether they may log in. Default: `true`.
+    #[serde(default = "yes")]
+    pub login: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Default for SystemUserConfig {
+    fn default() -> Self {
+        Self {
+            users: Vec::new(),
+            groups: Vec::new(),
+            write: true,
+            quota_bytes: 0,
+            quota_files: 0,
+            admin: false,
+            login: true,
+        }
+    }
+}
+
+impl SystemUserConfig {
+    /// Whether it is for this user.
+    pub(super) fn is_for(&self, user: &SystemUser) -> bool {
+        let everybody = self.users.is_empty() && self.groups.is_empty();
+        everybody
+            || self.users.contains(&user.name)
+            || self
+                .groups
+                .iter()
+                .any(|group| user.group_names.contains(group))
+    }
+}
+
+type Ask = dyn Fn(&Login) -> io::Result<Option<LoggedIn>> + Send + Sync;
 
 /// Checks passwords of system users. It may take its time: it is asked in a thread of its own.
 #[derive(Clone)]
@@ -49,7 +135,7 @@ pub struct Authenticator(Arc<Ask>);
 impl Authenticator {
     /// Asks `ask`: the user, none if the name or password is wrong, or why that cannot be known.
     pub fn by(
-        ask: impl Fn(&Login) -> io::Result<Option<SystemUser>> + Send + Sync + 'static,
+        ask: impl Fn(&Login) -> io::Result<Option<LoggedIn>> + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(ask))
     }
@@ -58,7 +144,7 @@ impl Authenticator {
     ///
     /// # Errors
     /// If it cannot be known.
-    pub(super) fn ask(&self, login: &Login) -> io::Result<Option<SystemUser>> {
+    pub(super) fn ask(&self, login: &Login) -> io::Result<Option<LoggedIn>> {
         (self.0)(login)
     }
 }
@@ -191,6 +277,7 @@ mod tests {
             uid: 54_321,
             gid: 54_322,
             groups: vec![54_322],
+            group_names: Vec::new(),
         });
         let identity = identity.unwrap();
         let elsewhere = || {
@@ -205,6 +292,35 @@ mod tests {
         let panics = std::panic::AssertUnwindSafe(|| identity.act(|| panic!("on purpose")));
         assert!(std::panic::catch_unwind(panics).is_err());
         assert!(fs::read(&secret).is_ok());
+    }
+
+    #[test]
+    fn rules_are_for_users_or_members_or_everybody() {
+        let user = SystemUser {
+            name: "pat".into(),
+            uid: 1,
+            gid: 1,
+            groups: vec![1, 2],
+            group_names: vec!["staff".into()],
+        };
+        let rule = |users: &[&str], groups: &[&str]| SystemUserConfig {
+            users: users.iter().map(|name| (*name).into()).collect(),
+            groups: groups.iter().map(|name| (*name).into()).collect(),
+            ..SystemUserConfig::default()
+        };
+        for (users, groups, is_for) in [
+            (&[][..], &[][..], true),
+            (&["pat"], &[], true),
+            (&["sam"], &[], false),
+            (&["sam"], &["staff"], true),
+            (&[], &["pat"], false),
+        ] {
+            assert_eq!(
+                rule(users, groups).is_for(&user),
+                is_for,
+                "{users:?} {groups:?}"
+            );
+        }
     }
 
     #[test]

@@ -9,14 +9,18 @@ use parking_lot::Mutex;
 use super::access::{self, Access};
 use super::config::{Config, UserConfig};
 use super::files::Root;
+use super::hosts::account;
+use super::invalid;
 use super::passwords::{Memory, Secret};
 use super::quota::{Amount, Quotas};
-use super::system_users::{Identity, SystemUser, may_log_in, names_a_directory};
+use super::system_users::{
+    Identity, LoggedIn, Opened, SystemUserConfig, may_log_in, names_a_directory,
+};
 
 /// A logged-in user.
 #[derive(Debug, Clone)]
 pub(super) struct User {
-    /// The name; for anonymous users, what they gave as password.
+    /// The name, with that of a virtual host behind it; for anonymous users, what they gave as password.
     pub name: String,
     /// Whether the user is anonymous.
     pub anonymous: bool,
@@ -28,6 +32,9 @@ pub(super) struct User {
     pub root: Arc<Root>,
     /// With whose rights files are served; none: the server's.
     pub identity: Option<Arc<Identity>>,
+    /// What the login of a system user keeps open.
+    #[expect(dead_code, reason = "held until the user has left and no work is left")]
+    pub opened: Option<Opened>,
 }
 
 impl User {
@@ -99,16 +106,17 @@ fn is_anonymous(name: &str) -> bool {
 }
 
 impl Users {
-    /// The users of the configuration, with their directories open; with the root of `before`, if given.
+    /// The users of the configuration, with their directories open; with the root of `before`, if given. They are those
+    /// of the virtual host `host`, or the server's own.
     ///
     /// # Errors
     /// If a directory cannot be opened or a name or hash is invalid; the error names it.
     pub(super) fn open(
         config: &Config,
+        host: Option<&str>,
         before: Option<&Self>,
         quotas: &Quotas,
     ) -> io::Result<Self> {
-        let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
         let root = Arc::new(match before {
             Some(before) => before.root.again(config.partial_age)?,
             None => Root::open(&config.root, config.partial_age)?,
@@ -141,25 +149,16 @@ impl Users {
                 None => Arc::clone(&root),
             };
             let rules = Access::of(config, Some(user), root.directory_itself())?;
+            let name = account(&user.name, host);
             let write = rules.as_ref().map_or(user.write, Access::changes);
-            let limit = Amount {
-                bytes: user.quota_bytes,
-                files: user.quota_files,
-            };
-            let quota = match limit == Amount::default() {
-                true => None,
-                false => Some(quotas.of(&user.name, home.directory_itself(), limit)?),
-            };
-            let root = match rules.is_some() || quota.is_some() {
-                true => Arc::new(home.of_user(rules, quota)?),
-                false => home,
-            };
+            let root = limited(home, &name, user, rules, quotas)?;
             let entry = User {
-                name: user.name.clone(),
+                name,
                 anonymous: false,
                 write,
                 admin: user.admin,
                 identity: None,
+                opened: None,
                 root,
             };
             if named.insert(user.name.clone(), (secret, entry)).is_some() {
@@ -173,6 +172,7 @@ impl Users {
             write: rules.as_ref().is_some_and(Access::changes),
             admin: false,
             identity: None,
+            opened: None,
             root: match rules {
                 Some(_) => Arc::new(root.of_user(rules, None)?),
                 None => Arc::clone(&root),
@@ -216,9 +216,20 @@ impl Users {
     pub(super) fn system_user(
         &self,
         config: &Config,
-        user: &SystemUser,
+        (user, opened): LoggedIn,
+        quotas: &Quotas,
     ) -> io::Result<Option<User>> {
-        if !may_log_in(user) {
+        let rules = &config.system_user;
+        let rule = rules.iter().find(|rule| rule.is_for(&user)).cloned();
+        let SystemUserConfig {
+            write,
+            quota_bytes,
+            quota_files,
+            admin,
+            login,
+            ..
+        } = rule.unwrap_or_default();
+        if !login || !may_log_in(&user) {
             return Ok(None);
         }
         let root = match config.pam_homes {
@@ -228,21 +239,23 @@ impl Users {
         };
         let as_configured = UserConfig {
             name: user.name.clone(),
-            write: true,
+            groups: user.group_names.clone(),
+            write,
+            quota_bytes,
+            quota_files,
+            admin,
             ..UserConfig::default()
         };
         let rules = Access::of(config, Some(&as_configured), self.root.directory_itself())?;
-        let identity = config.pam_as_user.then(|| Identity::of(user));
+        let identity = config.pam_as_user.then(|| Identity::of(&user));
         Ok(Some(User {
             name: user.name.clone(),
             anonymous: false,
-            write: rules.as_ref().is_none_or(Access::changes),
-            admin: false,
+            write: rules.as_ref().map_or(write, Access::changes),
+            admin,
             identity: identity.transpose()?.map(Arc::new),
-            root: match rules {
-                Some(_) => Arc::new(root.of_user(rules, None)?),
-                None => root,
-            },
+            opened,
+            root: limited(root, &user.name, &as_configured, rules, quotas)?,
         }))
     }
 
@@ -253,6 +266,28 @@ impl Users {
         let right = secret.is(password, memory);
         found.filter(|_| right).map(|(_, user)| user.clone())
     }
+}
+
+/// The directory with the rights and the quota of a user; `name` is the user's in all counts.
+fn limited(
+    root: Arc<Root>,
+    name: &str,
+    user: &UserConfig,
+    rules: Option<Access>,
+    quotas: &Quotas,
+) -> io::Result<Arc<Root>> {
+    let limit = Amount {
+        bytes: user.quota_bytes,
+        files: user.quota_files,
+    };
+    let quota = match limit == Amount::default() {
+        true => None,
+        false => Some(quotas.of(name, root.directory_itself(), limit)?),
+    };
+    Ok(match rules.is_some() || quota.is_some() {
+        true => Arc::new(root.of_user(rules, quota)?),
+        false => root,
+    })
 }
 
 #[cfg(test)]
@@ -275,7 +310,7 @@ mod tests {
     #[test]
     fn a_name_logs_in_with_its_own_password_only() {
         let dir = tempfile::tempdir().unwrap();
-        let users = Users::open(&config(dir.path()), None, &Quotas::default()).unwrap();
+        let users = Users::open(&config(dir.path()), None, None, &Quotas::default()).unwrap();
         let mut memory = Memory::default();
         let mut login = |name, password| users.login(name, password, &mut memory);
         assert!(login("alice", b"correct horse".as_slice()).unwrap().write);
@@ -305,7 +340,7 @@ mod tests {
             ],
             ..Config::new(dir.path())
         };
-        let users = Users::open(&config, None, &Quotas::default()).unwrap();
+        let users = Users::open(&config, None, None, &Quotas::default()).unwrap();
         assert_eq!(users.decoy.unwrap().work(), 32 * 8);
     }
 
@@ -314,7 +349,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut config = config(dir.path());
         config.users[0].password = "secret".into();
-        let error = Users::open(&config, None, &Quotas::default())
+        let error = Users::open(&config, None, None, &Quotas::default())
             .unwrap_err()
             .to_string();
         assert!(

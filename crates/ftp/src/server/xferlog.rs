@@ -111,7 +111,7 @@ impl fmt::Debug for LogOpener {
 }
 
 /// The log file.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Xferlog(Lines);
 
 impl Xferlog {

@@ -3,12 +3,14 @@
 
 mod client;
 mod kernel;
+mod names;
 mod pem;
 mod server;
 mod stream;
 
 pub use client::{ClientTls, Fingerprint, TlsSettings};
 pub(crate) use client::{SessionTls as ClientSessionTls, wrong_certificate};
+pub(crate) use names::{Certificates, NamedCertificates};
 pub use server::{ClientCertificates, TlsConfig};
 pub(crate) use server::{NotAsAgreed, ServerTls, SessionTls as ServerSessionTls};
 pub(crate) use stream::Protected;

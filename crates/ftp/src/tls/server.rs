@@ -6,7 +6,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,6 +19,7 @@ use rustls::server::{
     Acceptor, ClientHello, NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache,
     StoresServerSessions, WebPkiClientVerifier,
 };
+use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
     HandshakeKind, ServerConfig, ServerConnection, SupportedCipherSuite, SupportedProtocolVersion,
@@ -30,6 +31,7 @@ use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::names::Certificates;
 use super::stream::{FOR_DATA, FOR_MESSAGES};
 use super::{ALPN_CONTROL, ALPN_DATA, Protected, kernel, pem};
 use crate::file_reader::FileReader;
@@ -146,25 +148,45 @@ pub(crate) struct ServerTls {
     kernel: bool,
     limit: Duration,
     pub(crate) handshakes_per_minute: u32,
+    certificates: Certificates,
 }
 
 impl ServerTls {
-    /// Reads certificate, key and authorities.
+    /// Reads a certificate and its key.
     ///
     /// # Errors
     /// If one of them cannot be read or used; the error names the file.
-    pub(crate) fn load(config: &TlsConfig, reader: &FileReader) -> io::Result<Self> {
-        let certificates = reader.certificates(&config.certificate)?;
-        let key = reader.key(&config.key)?;
+    pub(crate) fn certificate(
+        certificate: &Path,
+        key: &Path,
+        reader: &FileReader,
+    ) -> io::Result<Arc<CertifiedKey>> {
+        let chain = reader.certificates(certificate)?;
+        let read = CertifiedKey::from_der(chain, reader.key(key)?, &ring::default_provider());
+        read.map(Arc::new).map_err(|error| pem::wrong(key, &error))
+    }
+
+    /// Reads the authorities.
+    ///
+    /// # Errors
+    /// If they cannot be read or used; the error names the file.
+    pub(crate) fn load(
+        config: &TlsConfig,
+        certificates: Certificates,
+        reader: &FileReader,
+    ) -> io::Result<Self> {
         let provider = Arc::new(ring::default_provider());
         let verifier = client_verifier(config, reader, &provider)?;
+        let resolver = Arc::new(certificates.clone());
         let with = |versions: &[&'static SupportedProtocolVersion]| {
-            ServerConfig::builder_with_provider(Arc::clone(&provider))
-                .with_protocol_versions(versions)
-                .map_err(io::Error::other)?
-                .with_client_cert_verifier(Arc::clone(&verifier))
-                .with_single_cert(certificates.clone(), key.clone_key())
-                .map_err(|error| pem::wrong(&config.key, &error))
+            let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+            let builder = builder.with_protocol_versions(versions);
+            Ok::<_, io::Error>(
+                builder
+                    .map_err(io::Error::other)?
+                    .with_client_cert_verifier(Arc::clone(&verifier))
+                    .with_cert_resolver(resolver.clone()),
+            )
         };
         Ok(Self {
             base: with(&[&TLS13, &TLS12])?,
@@ -174,7 +196,25 @@ impl ServerTls {
             kernel: config.kernel && is_in_kernel(),
             limit: Duration::from_secs(config.handshake_s.into()),
             handshakes_per_minute: config.handshakes_per_minute,
+            certificates,
         })
+    }
+
+    /// The same for sessions of a virtual host, which have its certificate if the client gives no name.
+    pub(crate) fn at_host(&self, name: &str) -> Self {
+        let certificates = self.certificates.at_host(name);
+        let resolver = Arc::new(certificates.clone());
+        let with = |config: &ServerConfig| {
+            let mut config = config.clone();
+            config.cert_resolver = resolver.clone();
+            config
+        };
+        Self {
+            base: with(&self.base),
+            older: with(&self.older),
+            certificates,
+            ..*self
+        }
     }
 
     /// TLS for one session.
@@ -207,6 +247,7 @@ impl ServerTls {
             resumption: self.resumption,
             kernel: self.kernel,
             client: None,
+            server_name: None,
             limit: self.limit,
         })
     }
@@ -275,6 +316,8 @@ pub(crate) struct SessionTls {
     kernel: bool,
     /// The certificates that the client showed on the control connection.
     client: Option<Vec<CertificateDer<'static>>>,
+    /// The name of the server that the client gave there, in lower case.
+    server_name: Option<String>,
     limit: Duration,
 }
 
@@ -291,7 +334,14 @@ impl SessionTls {
         let stream = self.accept(stream, config, |_| ()).await?;
         let client = stream.get_ref().1.peer_certificates();
         self.client = client.map(<[_]>::to_vec);
+        let name = stream.get_ref().1.server_name();
+        self.server_name = name.map(str::to_ascii_lowercase);
         Ok(stream)
+    }
+
+    /// The name that the client gave for the server, in lower case, once the handshake is done.
+    pub(crate) fn server_name(&self) -> Option<&str> {
+        self.server_name.as_deref()
     }
 
     /// The handshake of a data connection.

@@ -1,8 +1,10 @@
 //! Commands of daily use: HOST, MODE Z, SITE; banner and message of the day.
 
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
+
+use fairwind_ftp::server::{AccessRule, Config, Right};
 
 use crate::common::{Client, Running, noise, permitted};
 
@@ -24,6 +26,66 @@ fn banner_and_message_of_the_day_are_part_of_the_replies() {
     client.expect("USER anonymous", 331);
     let reply = client.expect("PASS me@example.org", 230);
     assert_eq!(reply.lines, ["Maintenance on Sunday", "Login successful"]);
+}
+
+#[test]
+fn who_enters_a_directory_is_shown_its_message() {
+    let server = Running::with(|config| {
+        config.directory_message = Some(".message".into());
+        config.access = vec![AccessRule {
+            path: "/incoming".into(),
+            users: vec!["anonymous".into()],
+            groups: Vec::new(),
+            rights: vec![Right::Create],
+        }];
+    });
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret"), "secret").unwrap();
+    for name in ["pub", "big", "link", "pipe", "incoming", "empty"] {
+        std::fs::create_dir(server.path(name)).unwrap();
+    }
+    server.write("pub/.message", "Mirror of\r\n250 the \x1b[2Jarchive\n\n");
+    server.write(
+        "big/.message",
+        "x".repeat(9_000) + &"\n".repeat(9_000) + "end",
+    );
+    server.write("incoming/.message", "not to be read");
+    server.write("empty/.message", "\n");
+    symlink(outside.path().join("secret"), server.path("link/.message")).unwrap();
+    let pipe = server.path("pipe/.message");
+    assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+
+    let mut client = Client::anonymous(&server);
+    let reply = client.expect("CWD pub", 250);
+    assert_eq!(
+        reply.lines,
+        [
+            "Mirror of",
+            "250 the ?[2Jarchive",
+            "\"/pub\" is the working directory"
+        ]
+    );
+    for name in ["link", "pipe", "incoming", "empty"] {
+        let reply = client.expect(&format!("CWD /{name}"), 250);
+        assert_eq!(reply.lines.len(), 1, "{reply:?}");
+    }
+    let reply = client.expect("CWD /big", 250);
+    assert_eq!((reply.lines.len(), reply.lines[0].len()), (2, 4_096));
+    server.write("big/.message", "x\n".repeat(1_000));
+    assert_eq!(client.expect("CWD /big", 250).lines.len(), 101);
+    assert_eq!(client.expect("CDUP", 250).lines.len(), 1);
+
+    let plain = Running::start();
+    plain.write(".message", "shown to nobody");
+    let reply = Client::anonymous(&plain).expect("CWD /", 250);
+    assert_eq!(reply.lines.len(), 1);
+    let error = Config::new("/srv")
+        .read("directory_message = \"a/b\"")
+        .unwrap_err();
+    assert_eq!(
+        error,
+        "line 1: directory_message = \"a/b\": not a name for a file"
+    );
 }
 
 #[test]

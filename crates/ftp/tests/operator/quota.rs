@@ -1,6 +1,11 @@
 //! Quotas: counts are right whatever happens to files.
 
-use crate::common::{Client, Running, eventually, noise};
+use std::io::Write;
+use std::path::Path;
+
+use fairwind_ftp::server::hash_password;
+
+use crate::common::{Client, Process, Running, eventually, noise};
 
 /// A server that lets alice have so many bytes and files.
 fn server(bytes: u64, files: u64) -> Running {
@@ -102,7 +107,6 @@ fn so_many_files_and_no_more_but_old_ones_can_be_replaced() {
 
 #[test]
 fn sessions_of_a_user_share_the_quota_while_they_upload() {
-    use std::io::Write;
     let server = server(1_000_000, 0);
     let (mut one, mut two) = (Client::alice(&server), Client::alice(&server));
     let mut upload = one.passive();
@@ -115,4 +119,67 @@ fn sessions_of_a_user_share_the_quota_while_they_upload() {
     assert_eq!(server.read("a").len(), 600_000);
     two.expect("DELE b", 250);
     assert_eq!(used(&mut one), (600_000, 1));
+}
+
+/// Bytes and number of the files in a directory.
+fn on_disk(dir: &Path) -> (u64, u64) {
+    let entries = std::fs::read_dir(dir).unwrap();
+    let sizes = entries.map(|entry| entry.unwrap().metadata().unwrap().len());
+    sizes.fold((0, 0), |(bytes, files), size| (bytes + size, files + 1))
+}
+
+#[test]
+fn counts_are_right_after_the_server_was_killed_in_the_midst_of_uploads() {
+    let dir = tempfile::tempdir().unwrap();
+    let hash = hash_password("secret").unwrap();
+    let settings = format!(
+        "[[user]]\nname = \"bob\"\npassword = \"{hash}\"\nwrite = true\n\
+         quota_bytes = 1000000\nquota_files = 10\n"
+    );
+    let bob = |server: &Process| {
+        let mut client = Client::connect(server.address);
+        client.login("bob", "secret");
+        client
+    };
+    let mut server = Process::with_settings(dir.path(), &settings);
+    let mut client = bob(&server);
+    assert_eq!(client.give("STOR old", &noise(100_000)).code, 226);
+    // A new file, one that replaces, and one that continues; none of them comes to its end.
+    let content = noise(150_000);
+    let mut uploads = Vec::new();
+    for command in ["STOR new", "STOR old", "APPE old2"] {
+        let mut client = bob(&server);
+        if command.starts_with("APPE") {
+            assert_eq!(client.give("STOR old2", &noise(50_000)).code, 226);
+        }
+        let mut data = client.passive();
+        client.expect(command, 150);
+        data.write_all(&content).unwrap();
+        uploads.push((client, data));
+    }
+    // 100 and 50 kB are complete; 150, 150, and 50 + 150 kB are not.
+    eventually("all of it has come", || used(&mut client) == (650_000, 5));
+    server.kill();
+    drop(uploads);
+
+    let mut again = Process::with_settings(dir.path(), &settings);
+    let mut client = bob(&again);
+    let left = on_disk(dir.path());
+    assert_eq!(used(&mut client), left);
+    assert_eq!(left.1, 5, "{left:?}");
+    assert_eq!(client.expect("SIZE old", 213).text(), "100000");
+    // What is left counts, and no more: so much fits, and not one byte besides.
+    let room = 1_000_000 - left.0;
+    let wanted = noise(usize::try_from(room).unwrap() + 1);
+    assert_eq!(client.give("STOR more", &wanted).code, 552);
+    client.expect("DELE more", 250);
+    assert_eq!(client.give("STOR more", &wanted[1..]).code, 226);
+    assert_eq!(used(&mut client), (1_000_000, 6));
+    client.expect("DELE more", 250);
+    // Going on with an upload, counted once.
+    let kept: usize = client.expect("SIZE new", 213).text().parse().unwrap();
+    client.expect(&format!("REST {kept}"), 350);
+    assert_eq!(client.give("STOR new", &noise(200_000)[kept..]).code, 226);
+    assert_eq!(used(&mut client), on_disk(dir.path()));
+    again.kill();
 }

@@ -164,10 +164,10 @@ fn what_the_guide_configures_is_taken() {
 
 #[test]
 fn the_reference_has_every_directive() {
-    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proftpd/mod_fairwind.c");
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proftpd/directives.c");
     let module = std::fs::read_to_string(module).unwrap();
     let table = module
-        .split("static conftable directives[] = {")
+        .split("conftable fairwind_directives[] = {")
         .nth(1)
         .unwrap();
     let table = table.split("};").next().unwrap();

@@ -112,5 +112,10 @@ fn texts(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
             .chain(&mut tls.client_crl)
     });
     let shown = [&mut config.banner, &mut config.motd];
-    shown.into_iter().flatten().chain(pems)
+    let of_hosts = config.host.iter_mut().flat_map(|host| {
+        let shown = [&mut host.banner, &mut host.motd];
+        let pems = [&mut host.certificate, &mut host.key];
+        shown.into_iter().chain(pems).flatten()
+    });
+    shown.into_iter().flatten().chain(pems).chain(of_hosts)
 }

@@ -24,6 +24,9 @@ use rustix::thread::CapabilitySet;
 use super::confinement::{Confinement, Reach};
 use super::privileges::{keep, require_single_thread};
 
+/// Most files, whose numbers are bytes.
+const MOST: usize = 1 << u8::BITS;
+
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
@@ -44,9 +47,16 @@ impl Keeper {
     /// Starts the process, which ends with this one. Relative paths are resolved as they are now.
     ///
     /// # Errors
-    /// Fails if there are threads already, or if the process cannot be created.
+    /// Fails if there are threads already or too many files, or if the process cannot be created.
     pub(crate) fn start(files: Vec<(PathBuf, Use)>) -> io::Result<Self> {
         require_single_thread()?;
+        if files.len() > MOST {
+            let text = format!(
+                "{} logs, texts, certificates and keys are named, {MOST} at most",
+                files.len()
+            );
+            return Err(io::Error::other(text));
+        }
         let (line, far) = UnixStream::pair()?;
         // SAFETY: the process has a single thread, so in the child no lock is held and all memory is
         // consistent.

@@ -2,19 +2,22 @@
 //! password, so that a module that hangs or crashes holds up nobody else. libpam is loaded when it is needed: the
 //! program starts also where there is none.
 //!
+//! With sessions, that process stays until its user has left, and closes what the modules have opened.
+//!
 //! The server sends a socket for each login; the request and the answer, a line of JSON each, pass over that.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 
-use fairwind_ftp::server::{Authenticator, Login, SystemUser};
+use fairwind_ftp::server::{Authenticator, LoggedIn, Login, Opened, SystemUser};
 use nix::libc;
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
-use nix::unistd::{ForkResult, User, fork, getgrouplist};
+use nix::unistd::{ForkResult, Group, User, fork, getgrouplist};
 
 use super::keeper::{receive, send};
 use super::privileges::require_single_thread;
@@ -67,7 +70,7 @@ pub(crate) fn start(service: &str) -> io::Result<Authenticator> {
 }
 
 /// Asks the process about a login.
-fn ask(line: &Mutex<UnixStream>, login: &Login) -> io::Result<Option<SystemUser>> {
+fn ask(line: &Mutex<UnixStream>, login: &Login) -> io::Result<Option<LoggedIn>> {
     let (mut near, far) = UnixStream::pair()?;
     {
         let line = line.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,12 +81,15 @@ fn ask(line: &Mutex<UnixStream>, login: &Login) -> io::Result<Option<SystemUser>
     near.set_write_timeout(Some(patience))?;
     near.write_all(format!("{}\n", serde_json::to_string(login)?).as_bytes())?;
     let mut answer = String::new();
-    BufReader::new(near).take(LONGEST).read_line(&mut answer)?;
+    BufReader::new(&near).take(LONGEST).read_line(&mut answer)?;
     if answer.is_empty() {
         return Err(io::Error::other("PAM has not answered in time, or crashed"));
     }
     let told: Told = serde_json::from_str(&answer)?;
-    told.map_err(io::Error::other)
+    let user = told.map_err(io::Error::other)?;
+    // The session ends when the process finds this end of the socket closed.
+    let opened = login.opens_session.then(|| Opened::with(near));
+    Ok(user.map(|user| (user, opened)))
 }
 
 /// Starts a process for each login until the server has gone.
@@ -114,10 +120,59 @@ fn check(service: &CStr, mut socket: UnixStream) -> io::Result<()> {
         .take(LONGEST)
         .read_line(&mut request)?;
     let login: Login = serde_json::from_str(&request)?;
-    // Ends this process, whatever a module waits for.
+    limit(&login);
+    let library = match Library::load() {
+        Ok(library) => library,
+        Err(error) => return answer(&mut socket, &Err(error)),
+    };
+    let (Ok(name), Ok(password)) = (
+        CString::new(login.name.as_str()),
+        CString::new(login.password.as_slice()),
+    ) else {
+        return answer(&mut socket, &Ok(None));
+    };
+    let conversation = Conversation {
+        converse,
+        data: password.as_ptr().cast_mut().cast(),
+    };
+    let mut transaction = match Transaction::start(&library, service, &name, &conversation) {
+        Ok(transaction) => transaction,
+        Err(error) => return answer(&mut socket, &Err(error)),
+    };
+    let told = transaction.log_in(&login);
+    let is_in = matches!(told, Ok(Some(_)));
+    let told = match is_in && login.opens_session {
+        true => transaction.open_session().and(told),
+        false => told,
+    };
+    answer(&mut socket, &told)?;
+    if login.opens_session && told.is_ok() && is_in {
+        // Whoever ends the server may send the same signal to all its processes. This one ends after the server.
+        let ending = [
+            Signal::SIGINT,
+            Signal::SIGTERM,
+            Signal::SIGHUP,
+            Signal::SIGQUIT,
+        ];
+        SigSet::from_iter(ending).thread_block()?;
+        nix::unistd::alarm::cancel();
+        while socket
+            .read(&mut [0])
+            .is_err_and(|error| error.kind() == io::ErrorKind::Interrupted)
+        {}
+        limit(&login);
+        transaction.close_session();
+    }
+    Ok(())
+}
+
+/// Ends this process in time, whatever a module waits for.
+fn limit(login: &Login) {
     nix::unistd::alarm::set(u32::try_from(login.patience.as_secs()).unwrap_or(60).max(1));
-    let told = Library::load().and_then(|library| library.authenticate(service, &login));
-    socket.write_all(format!("{}\n", serde_json::to_string(&told)?).as_bytes())
+}
+
+fn answer(socket: &mut UnixStream, told: &Told) -> io::Result<()> {
+    socket.write_all(format!("{}\n", serde_json::to_string(told)?).as_bytes())
 }
 
 #[repr(C)]
@@ -154,6 +209,10 @@ mod code {
     pub(super) const ACCOUNT_EXPIRED: c_int = 13;
     pub(super) const CONVERSATION_ERROR: c_int = 19;
 
+    /// Flags of pam_setcred(3).
+    pub(super) const ESTABLISH_CREDENTIALS: c_int = 2;
+    pub(super) const DELETE_CREDENTIALS: c_int = 4;
+
     pub(super) const PROMPT_ECHO_OFF: c_int = 1;
     pub(super) const PROMPT_ECHO_ON: c_int = 2;
 
@@ -178,6 +237,9 @@ struct Library {
     end: Step,
     authenticate: Step,
     account: Step,
+    credentials: Step,
+    open_session: Step,
+    close_session: Step,
     set_item: SetItem,
     get_item: GetItem,
 }
@@ -204,61 +266,119 @@ impl Library {
                 end: std::mem::transmute::<*mut c_void, Step>(find(c"pam_end")?),
                 authenticate: std::mem::transmute::<*mut c_void, Step>(find(c"pam_authenticate")?),
                 account: std::mem::transmute::<*mut c_void, Step>(find(c"pam_acct_mgmt")?),
+                credentials: std::mem::transmute::<*mut c_void, Step>(find(c"pam_setcred")?),
+                open_session: std::mem::transmute::<*mut c_void, Step>(find(c"pam_open_session")?),
+                close_session: std::mem::transmute::<*mut c_void, Step>(find(
+                    c"pam_close_session",
+                )?),
                 set_item: std::mem::transmute::<*mut c_void, SetItem>(find(c"pam_set_item")?),
                 get_item: std::mem::transmute::<*mut c_void, GetItem>(find(c"pam_get_item")?),
             })
         }
     }
+}
 
-    /// The user who may log in with this name and password.
-    fn authenticate(&self, service: &CStr, login: &Login) -> Told {
-        let (Ok(name), Ok(password)) = (
-            CString::new(login.name.as_str()),
-            CString::new(login.password.as_slice()),
-        ) else {
-            return Ok(None);
-        };
-        let peer = CString::new(login.peer.to_string()).map_err(|error| error.to_string())?;
-        let conversation = Conversation {
-            converse,
-            data: password.as_ptr().cast_mut().cast(),
-        };
+/// A login, from pam_start(3) to pam_end(3).
+struct Transaction<'a> {
+    library: &'a Library,
+    handle: *mut c_void,
+    /// Of the last call.
+    result: c_int,
+    conversation: PhantomData<&'a Conversation>,
+}
+
+impl<'a> Transaction<'a> {
+    fn start(
+        library: &'a Library,
+        service: &CStr,
+        name: &CStr,
+        conversation: &'a Conversation,
+    ) -> Result<Self, String> {
         let mut handle = std::ptr::null_mut();
-        // SAFETY: all strings and the conversation live until pam_end, and the handle is used only if pam_start has
-        // made it.
-        unsafe {
-            let started = (self.start)(service.as_ptr(), name.as_ptr(), &conversation, &mut handle);
-            if started != code::SUCCESS {
-                return Err(format!("pam_start: {started}"));
-            }
-            (self.set_item)(handle, code::ITEM_REMOTE_HOST, peer.as_ptr().cast());
-            (self.set_item)(handle, code::ITEM_TTY, c"ftp".as_ptr().cast());
-            let mut result = (self.authenticate)(handle, 0);
-            if result == code::SUCCESS {
-                result = (self.account)(handle, 0);
-            }
-            // A module may have changed the name.
-            let mut item = std::ptr::null();
-            let told = (self.get_item)(handle, code::ITEM_USER, &mut item);
-            let user = match told == code::SUCCESS && !item.is_null() {
-                true => Some(CStr::from_ptr(item.cast()).to_owned()),
-                false => None,
-            };
-            (self.end)(handle, result);
-            match result {
-                code::SUCCESS => user.map_or(Ok(None), |user| system_user(&user)),
-                code::SYSTEM_ERROR
-                | code::PERMISSION_DENIED
-                | code::AUTHENTICATION_FAILED
-                | code::USER_UNKNOWN
-                | code::TOO_MANY_TRIES
-                | code::NEW_PASSWORD_REQUIRED
-                | code::ACCOUNT_EXPIRED => Ok(None),
-                other => Err(format!(
-                    "PAM fails with error {other}; the system's log may say why"
-                )),
-            }
+        // SAFETY: libpam copies the strings, and the conversation outlives the handle.
+        let result =
+            unsafe { (library.start)(service.as_ptr(), name.as_ptr(), conversation, &mut handle) };
+        match result {
+            code::SUCCESS => Ok(Self {
+                library,
+                handle,
+                result,
+                conversation: PhantomData,
+            }),
+            error => Err(format!("pam_start: {error}")),
         }
+    }
+
+    fn step(&mut self, step: Step, flags: c_int) -> bool {
+        // SAFETY: the handle is that of pam_start, until this is dropped.
+        self.result = unsafe { step(self.handle, flags) };
+        self.result == code::SUCCESS
+    }
+
+    fn set_item(&mut self, item: c_int, text: &CStr) {
+        // SAFETY: the handle is that of pam_start, and libpam copies the text.
+        unsafe { (self.library.set_item)(self.handle, item, text.as_ptr().cast()) };
+    }
+
+    /// The user who may log in.
+    fn log_in(&mut self, login: &Login) -> Told {
+        let peer = CString::new(login.peer.to_string()).map_err(|error| error.to_string())?;
+        self.set_item(code::ITEM_REMOTE_HOST, &peer);
+        self.set_item(code::ITEM_TTY, c"ftp");
+        let library = self.library;
+        if self.step(library.authenticate, 0) && self.step(library.account, 0) {
+            return self.user().map_or(Ok(None), |user| system_user(&user));
+        }
+        match self.result {
+            code::SYSTEM_ERROR
+            | code::PERMISSION_DENIED
+            | code::AUTHENTICATION_FAILED
+            | code::USER_UNKNOWN
+            | code::TOO_MANY_TRIES
+            | code::NEW_PASSWORD_REQUIRED
+            | code::ACCOUNT_EXPIRED => Ok(None),
+            other => Err(format!(
+                "PAM fails with error {other}; the system's log may say why"
+            )),
+        }
+    }
+
+    /// The user's name, which a module may have changed.
+    fn user(&self) -> Option<CString> {
+        let mut item = std::ptr::null();
+        // SAFETY: the handle is that of pam_start; the text lives until the item is set again.
+        unsafe {
+            let told = (self.library.get_item)(self.handle, code::ITEM_USER, &mut item);
+            (told == code::SUCCESS && !item.is_null())
+                .then(|| CStr::from_ptr(item.cast()).to_owned())
+        }
+    }
+
+    fn open_session(&mut self) -> Result<(), String> {
+        let library = self.library;
+        let why = match self.step(library.credentials, code::ESTABLISH_CREDENTIALS) {
+            false => "gives no credentials",
+            true if self.step(library.open_session, 0) => return Ok(()),
+            true => "opens no session",
+        };
+        let error = self.result;
+        self.step(library.credentials, code::DELETE_CREDENTIALS);
+        Err(format!(
+            "PAM {why} (error {error}); the system's log may say why"
+        ))
+    }
+
+    fn close_session(&mut self) {
+        let library = self.library;
+        self.step(library.close_session, 0);
+        self.step(library.credentials, code::DELETE_CREDENTIALS);
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the handle is that of pam_start, and not used any more.
+        unsafe { (self.library.end)(self.handle, self.result) };
     }
 }
 
@@ -272,6 +392,10 @@ fn system_user(name: &CStr) -> Told {
         name: user.name,
         uid: user.uid.as_raw(),
         gid: user.gid.as_raw(),
+        group_names: groups
+            .iter()
+            .filter_map(|group| Some(Group::from_gid(*group).ok()??.name))
+            .collect(),
         groups: groups.iter().map(|group| group.as_raw()).collect(),
     }))
 }

@@ -2,9 +2,9 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use fairwind_ftp::server::Config;
+use fairwind_ftp::server::{Config, UserConfig};
 use fairwind_transfer::Buffer;
 use nix::unistd::Uid;
 use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat};
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 
 /// The rights that the server keeps; all others are given up as soon as its sockets and files are open.
 pub(crate) struct Rights {
-    directory: Directory,
+    directories: Vec<Directory>,
     /// The user that the server becomes; none if it stays who it is.
     identity: Option<Identity>,
     kept: CapabilitySet,
@@ -29,6 +29,8 @@ pub(crate) struct Rights {
 #[derive(Debug)]
 pub(crate) struct Chosen {
     run_as: Option<String>,
+    /// The directories of virtual hosts.
+    roots: Vec<PathBuf>,
     /// The PAM service by which system users log in.
     pam: Option<String>,
     /// Whether host names can be resolved, and certificates read.
@@ -58,9 +60,11 @@ impl Rights {
                 "--pam-as-user: only root can serve files with the rights of others",
             ));
         }
-        let directory = Directory::open(config)?;
+        let directories = Directory::all(config)?;
+        let roots: Vec<_> = config.host.iter().map(|host| host.root.clone()).collect();
         let identity = identity(config)?;
         let mut paths = vec![(config.root.clone(), Reach::Serve)];
+        paths.extend(roots.iter().map(|root| (root.clone(), Reach::Serve)));
         paths.extend(of_local_time());
         paths.extend(of_network_settings());
         if config.advisor.is_some() {
@@ -69,13 +73,14 @@ impl Rights {
         Ok(Self {
             chosen: Chosen {
                 run_as: config.run_as.clone(),
+                roots,
                 pam: config.pam.clone(),
                 finds_hosts: config.advisor.is_some(),
                 given_up: CapabilitySet::empty(),
             },
             kept: capabilities(config),
             confinement: Confinement::prepare(&paths).map_err(Failure::work)?,
-            directory,
+            directories,
             identity,
         })
     }
@@ -108,7 +113,9 @@ impl Rights {
             }
             None => keep(self.kept).map_err(Failure::work)?,
         }
-        self.directory.check()?;
+        for directory in &self.directories {
+            directory.check()?;
+        }
         let confined = self.confinement.enter().map_err(Failure::work)?;
         if !confined {
             tracing::warn!(
@@ -133,6 +140,12 @@ impl Chosen {
         }
         if config.pam.is_some() && config.pam != self.pam {
             tracing::warn!("pam: another service takes effect after a restart");
+        }
+        for host in &config.host {
+            if !self.roots.contains(&host.root) {
+                let root = host.root.display();
+                tracing::warn!("host: {root} can be served after a restart");
+            }
         }
         let missing = capabilities(config) & self.given_up;
         if missing.contains(CapabilitySet::SETUID) {
@@ -160,14 +173,24 @@ fn permitted() -> io::Result<CapabilitySet> {
 }
 
 impl Directory {
-    fn open(config: &Config) -> Result<Self, Failure> {
+    /// Those of the server and of its virtual hosts.
+    fn all(config: &Config) -> Result<Vec<Self>, Failure> {
+        let hosts = config.host.iter().map(|host| (&host.root, &host.user));
+        let server = std::iter::once((&config.root, &config.users));
+        server
+            .chain(hosts)
+            .map(|(root, users)| Self::open(root, users))
+            .collect()
+    }
+
+    fn open(root: &Path, users: &[UserConfig]) -> Result<Self, Failure> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let open = rustix::fs::open(&config.root, flags, Mode::empty())
-            .map_err(|error| Failure::work(format!("{}: {error}", config.root.display())))?;
+        let open = rustix::fs::open(root, flags, Mode::empty())
+            .map_err(|error| Failure::work(format!("{}: {error}", root.display())))?;
         Ok(Self {
-            path: config.root.clone(),
+            path: root.to_owned(),
             open,
-            is_written: config.users.iter().any(|user| user.write),
+            is_written: users.iter().any(|user| user.write),
         })
     }
 
