@@ -19,6 +19,10 @@ use crate::{client, server};
 /// Its name in FEAT and OPTS.
 const NAME: &str = "DRS";
 
+/// What a sender sends before anything has come back (RFC 6928: ten segments), bytes: a file that is no larger is over before
+/// its path is known.
+const INITIAL_WINDOW: u64 = 10 * 1_448;
+
 /// Right-sizing with servers that support it.
 #[derive(Debug, Clone, Copy)]
 pub struct RightSizingClient;
@@ -101,6 +105,9 @@ impl TransferExtension for ClientSession {
     fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
         let token = self.token()?;
         self.record = SharedRecord::default();
+        if transfer.total.is_some_and(|total| total <= INITIAL_WINDOW) {
+            return None;
+        }
         Some(Box::new(RightSizing::new(
             transfer,
             token,

@@ -14,6 +14,7 @@ pub mod client;
 pub mod drs;
 pub mod extension;
 mod file_reader;
+mod pattern;
 pub mod protocol;
 pub mod server;
 pub mod tls;

@@ -1,11 +1,11 @@
 //! `fairwind copy`: copies files from server to server.
 
+use std::num::NonZeroUsize;
+
 use clap::Args;
+use fairwind_ftp::client::copies::{self, Copying};
 use fairwind_ftp::client::copy_tree::CopyTree;
-use fairwind_ftp::client::{
-    ClientError, Connection, FileReport, Kind, Match, Outcome, Place, Selection, join,
-    third_party_file,
-};
+use fairwind_ftp::client::{ClientError, Connection, Kind, Match, Place, Selection, join};
 
 use super::remote::single;
 use super::transfer::{self, Data, Moving, Reach};
@@ -23,7 +23,7 @@ copied again.
 
 Examples:
   fairwind copy ftp://a.example.org/big.iso ftp://alice@b.example.org/big.iso
-  fairwind copy --recursive ftp://a.example.org/run7 ftp://alice@b.example.org/runs/
+  fairwind copy --recursive ftp://a.example.org/run7 ftp://alice@b.example.org/runs/ --parallel 4
   fairwind copy ftp://a.example.org/big.iso ftp://alice@b.example.org/incoming/ --json")]
 pub(crate) struct Copy {
     /// URL of the file or, with --recursive, directory; with patterns if wanted
@@ -33,23 +33,18 @@ pub(crate) struct Copy {
     /// Copy directories with everything in them
     #[arg(long, short)]
     recursive: bool,
+    /// Files that move at the same time, each over its own connections
+    #[arg(long, value_name = "N", default_value = "1")]
+    parallel: NonZeroUsize,
     #[command(flatten)]
     reach: Reach,
     #[command(flatten)]
     moving: Moving,
 }
 
-/// A file to copy.
-struct Job {
-    from: Vec<u8>,
-    to: Vec<u8>,
-    /// Its size, if the destination has it already.
-    present: Option<u64>,
-}
-
 #[derive(Default)]
 struct Wanted {
-    jobs: Vec<Job>,
+    copies: Vec<Copying>,
     refused: Vec<String>,
 }
 
@@ -71,11 +66,9 @@ impl Copy {
         for found in selection.find(&mut source)? {
             self.add(&mut wanted, &mut source, &mut destination, found)?;
         }
-        let outcome = wanted.copy(&mut source, &mut destination);
+        let outcome = copies::run(source, destination, wanted.copies, self.parallel);
         bar.clear();
         let mut outcome = outcome?;
-        source.close();
-        destination.close();
         for refused in wanted.refused {
             outcome.fail(&refused, "not copied");
         }
@@ -113,7 +106,7 @@ impl Copy {
             None => return Err(Failure::input(format!("{from} names no file"))),
         };
         if !is_directory {
-            wanted.jobs.push(Job {
+            wanted.copies.push(Copying {
                 from: from.path,
                 to: target,
                 present: None,
@@ -135,40 +128,13 @@ impl Copy {
         let files = tree.files.into_iter().map(|found| (found, false));
         let present = tree.present.into_iter().map(|found| (found, true));
         for (found, is_present) in files.chain(present) {
-            wanted.jobs.push(Job {
+            wanted.copies.push(Copying {
                 from: join(&from.path, &found.path),
                 to: join(&target, &found.path),
                 present: found.entry.size.filter(|_| is_present),
             });
         }
         Ok(())
-    }
-}
-
-impl Wanted {
-    /// Copies one file after the other; a failure does not stop the others.
-    fn copy(
-        &self,
-        source: &mut Connection,
-        destination: &mut Connection,
-    ) -> Result<Outcome, Failure> {
-        let mut outcome = Outcome::default();
-        for (number, job) in self.jobs.iter().enumerate() {
-            let from = source.place().with_path(job.from.clone()).to_string();
-            if let Some(size) = job.present {
-                let to = destination.place().with_path(job.to.clone()).to_string();
-                outcome.add(FileReport::there(from, to, size));
-                continue;
-            }
-            match third_party_file(source, destination, &job.from, &job.to, number) {
-                Ok(report) => outcome.add(report),
-                Err(error @ (ClientError::Usage(_) | ClientError::Stopped)) => {
-                    return Err(error.into());
-                }
-                Err(error) => outcome.fail(&from, &error.to_string()),
-            }
-        }
-        Ok(outcome)
     }
 }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 use fairwind_ftp::client::{
-    Connection, Credentials, Options, Place, Progress, Selection, is_url, join, printable,
+    Connection, Credentials, Kept, Options, Place, Progress, Selection, is_url, join, printable,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustyline::error::ReadlineError;
@@ -92,6 +92,8 @@ struct Shell {
     reach: Reach,
     bookmarks: Bookmarks,
     is_interactive: bool,
+    /// The session of all commands.
+    kept: Kept,
 }
 
 /// Whether to go on.
@@ -122,14 +124,17 @@ impl Ftp {
             reach: self.reach,
             bookmarks: Bookmarks::find(),
             is_interactive: io::stdin().is_terminal(),
+            kept: transfer::share_session(),
         };
         if let Some(url) = &self.url {
             shell.open(url)?;
         }
-        match shell.is_interactive {
+        let done = match shell.is_interactive {
             true => shell.interact(),
             false => shell.read(),
-        }
+        };
+        shell.close();
+        done
     }
 }
 
@@ -293,6 +298,7 @@ impl Shell {
         if let Some(mut site) = self.site.borrow_mut().take() {
             site.connection.close();
         }
+        self.kept.end();
     }
 
     fn change(&mut self, word: &str) -> Result<(), Failure> {
@@ -341,6 +347,10 @@ impl Shell {
             }
         }
         arguments.insert(0, "fairwind".to_owned());
+        if let Some(site) = &mut *self.site.borrow_mut() {
+            // The command goes on with its session.
+            site.connection.close();
+        }
         match Cli::try_parse_from(arguments) {
             Ok(cli) => cli.run(),
             Err(error) if !error.use_stderr() => Ok(error.print()?),

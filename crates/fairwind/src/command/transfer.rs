@@ -3,6 +3,7 @@
 mod tls;
 mod told;
 
+use std::cell::RefCell;
 use std::io::{self, IsTerminal};
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use fairwind_ftp::assembly::{ClientSetup, client_extensions};
 use fairwind_ftp::client::{
-    self, Bind, ChecksumPolicy, Connection, Credentials, DataMode, Options, Outcome, Place,
+    self, Bind, ChecksumPolicy, Connection, Credentials, DataMode, Kept, Options, Outcome, Place,
     RateLimit, Route, Through,
 };
 use fairwind_scenario::units_text;
@@ -24,6 +25,16 @@ use crate::failure::{Failure, all_of};
 use crate::progress::ByteBar;
 use crate::words::{Word, one_of};
 use crate::{interrupt, output};
+
+thread_local! {
+    /// The session that commands carried out one after the other share.
+    static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
+}
+
+/// Has all further commands of this thread go on with the session of the one before; what is returned ends it.
+pub(crate) fn share_session() -> Kept {
+    KEPT.with_borrow_mut(|kept| kept.get_or_insert_default().clone())
+}
 
 /// How a server is reached.
 #[derive(Args)]
@@ -145,6 +156,16 @@ impl Reach {
         words
     }
 
+    /// What two commands have to have in common to share a session.
+    fn way(&self) -> String {
+        let mut words = self.arguments();
+        words.retain(|word| {
+            let name = word.split('=').next().unwrap_or_default();
+            !["--timeout", "--retries", "--active"].contains(&name)
+        });
+        words.join("\n")
+    }
+
     /// The same without reports on progress.
     pub(crate) fn session_options(&self) -> Options {
         self.tls.apply(Options {
@@ -159,6 +180,7 @@ impl Reach {
             },
             patience: self.timeout,
             retries: self.retries,
+            kept: KEPT.with_borrow(|kept| Some(kept.as_ref()?.reached_by(self.way()))),
             ..Options::default()
         })
     }

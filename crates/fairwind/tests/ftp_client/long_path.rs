@@ -29,9 +29,14 @@ fn two_ends() -> (TempDir, Vec<u8>) {
     (folder, bytes)
 }
 
-/// The round trips of a transfer by `command`, which a shell runs with the program as `$0` and the folder as
-/// `$1`. Reno's slow start, unlike CUBIC's, does not end when packets are late.
+/// The round trips of a transfer by `command`, until the server is asked for something else.
 fn round_trips(folder: &TempDir, command: &str) -> usize {
+    count(carried(folder, command), &["SIZE", "QUIT"])
+}
+
+/// The packets of a transfer by `command`, which a shell runs with the program as `$0` and the folder as
+/// `$1`. Reno's slow start, unlike CUBIC's, does not end when packets are late.
+fn carried(folder: &TempDir, command: &str) -> Vec<Packet> {
     let fairwind = env!("CARGO_BIN_EXE_fairwind");
     let served = folder.path().join("served");
     let server = format!(
@@ -53,7 +58,7 @@ fn round_trips(folder: &TempDir, command: &str) -> usize {
     assert!(output.status.success(), "{}", err(&output));
     let mut carried = packets(&there, End::Far);
     carried.extend(packets(&back, End::Near));
-    count(carried)
+    carried
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -102,8 +107,8 @@ fn packets(capture: &Path, at: End) -> Vec<Packet> {
         .collect()
 }
 
-/// Counts from the first command of the transfer to the last packet with payload before the next command.
-fn count(packets: Vec<Packet>) -> usize {
+/// Counts from the first command of the transfer to the last packet with payload before the next command, one of `ends`.
+fn count(packets: Vec<Packet>, ends: &[&str]) -> usize {
     let sent = |packet: &Packet| packet.arrives_us - DELAY_US;
     let of = |verbs: &[&str], from: u64| {
         let found = packets
@@ -113,7 +118,7 @@ fn count(packets: Vec<Packet>) -> usize {
     };
     let begin = of(&["EPSV", "EPRT"], 0);
     let asked = of(&["STOR", "RETR"], begin);
-    let end = of(&["SIZE", "QUIT"], asked);
+    let end = of(ends, asked);
     let mut events: Vec<_> = (0..packets.len())
         .filter(|&number| sent(&packets[number]) >= begin)
         .flat_map(|number| {
@@ -150,6 +155,30 @@ fn a_download_takes_five_round_trips() {
     let get = r#""$0" get ftp://$FAIRWIND_PEER/x "$1/x" --json --checksum off --no-drs"#;
     assert_eq!(round_trips(&folder, get), 5);
     assert!(read(&folder, "x") == bytes);
+}
+
+/// Those of its data connection: SYN, and RETR with which the checksum and the next file are asked for.
+#[test]
+fn a_further_file_takes_two_round_trips() {
+    let Some(_turn) = in_the_lab() else { return };
+    let all = |count: usize| {
+        let (folder, _) = two_ends();
+        let served = folder.path().join("served/d");
+        fs::create_dir(&served).unwrap();
+        for number in 0..count {
+            fs::write(served.join(format!("f{number}")), [7; 4_096]).unwrap();
+        }
+        let get = r#""$0" get -r ftp://$FAIRWIND_PEER/d/ "$1/received" --json"#;
+        let carried = carried(&folder, get);
+        assert_eq!(
+            fs::read_dir(folder.path().join("received"))
+                .unwrap()
+                .count(),
+            count
+        );
+        self::count(carried, &["QUIT"])
+    };
+    assert_eq!(all(4) - all(1), 6);
 }
 
 /// As many as a download: any more would be spent waiting for nothing.

@@ -69,6 +69,22 @@ fn a_directory_goes_from_server_to_server() {
     ];
     assert_eq!(below(b.there.path()), there);
     assert_eq!(a.json(&arguments)["skipped"], 3);
+    let again = format!("ftp://alice:secret@{}/again/", b.host);
+    let several = [
+        "copy",
+        "-r",
+        "ftp://{host}/run7",
+        &again,
+        "--parallel",
+        "3",
+        "--json",
+    ];
+    let told = a.json(&several);
+    assert_eq!((&told["files"], &told["verified"]), (&json!(3), &json!(3)));
+    for name in ["a", "d/b", "d/e/c"] {
+        let copy = b.there.path().join("again/run7").join(name);
+        assert_eq!(fs::read_to_string(copy).unwrap(), format!("run7/{name}"));
+    }
     let refused = a.run(&["copy", "ftp://{host}/run7/", &to]);
     assert_eq!(refused.status.code(), Some(2));
     let told = a.json(&["copy", "ftp://{host}/run7/?", &to, "--json"]);

@@ -4,6 +4,10 @@ use std::fs;
 use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
 
+use fairwind_ftp::assembly::bind_server;
+use fairwind_ftp::server::LogTarget;
+use fairwind_testing::wait_until;
+
 use super::names::below;
 use super::{Bench, err, read};
 
@@ -130,6 +134,42 @@ never
     assert_eq!(below(bench.there.path()), there);
     assert_eq!(read(&bench.here, "a.h5"), b"runs/1/a.h5");
     assert_eq!(read(&bench.here, "sub/back/new/y"), b"runs/2/x");
+}
+
+/// The log of a server's commands, while a shell carries out these lines.
+fn log_of(idle_s: u64, lines: &str) -> (Output, String) {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let bench = Bench::with_server(|mut config| {
+        config.command_log = Some(LogTarget::File(log.path().to_owned()));
+        config.limits.idle_s = idle_s;
+        bind_server(config)
+    });
+    bench.fill(&["d/a", "d/b"]);
+    let output = bench.shell(ALICE, lines);
+    // The log is written behind the replies.
+    wait_until("the end of the last session", || {
+        let log = fs::read_to_string(log.path()).unwrap();
+        let count = |what: &str| log.matches(what).count();
+        count("\"event\":\"open\"") == count("\"event\":\"close\"")
+    });
+    (output, fs::read_to_string(log.path()).unwrap())
+}
+
+#[test]
+fn all_commands_go_on_with_one_session() {
+    let lines = "cd d\nls\nget a\n-rm none\nget b --no-drs\nput a -o c\nmirror . back\n";
+    let (output, log) = log_of(300, lines);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert_eq!(log.matches("\"PASS").count(), 1, "{log}");
+    assert_eq!(log.matches("\"QUIT\"").count(), 1, "{log}");
+}
+
+#[test]
+fn a_session_that_the_server_has_ended_is_begun_again() {
+    let (output, log) = log_of(2, "get d/a\n!sleep 3.5\nget d/b\n");
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(!err(&output).contains("trying again"), "{}", err(&output));
+    assert!(log.matches("\"PASS").count() >= 2, "{log}");
 }
 
 #[test]

@@ -94,7 +94,7 @@ pub fn run(
     let progress = &first.options().progress;
     progress.expect(free.iter().filter_map(Job::size).sum());
     let shared = Shared {
-        jobs: Mutex::new(free.into_iter().enumerate().collect()),
+        jobs: Mutex::new(Jobs::new(free, workers)),
         outcome: Mutex::new(outcome),
     };
     let mut connections = vec![first];
@@ -107,7 +107,7 @@ pub fn run(
             .enumerate()
             .map(|(number, connection)| {
                 let shared = &shared;
-                scope.spawn(move || shared.work(connection, number == 0))
+                scope.spawn(move || shared.work(connection, number))
             })
             .collect();
         let mut ended = threads.into_iter().map(|thread| thread.join());
@@ -117,25 +117,62 @@ pub fn run(
     Ok(shared.outcome.into_inner())
 }
 
+/// Jobs that no worker has begun.
+struct Jobs {
+    waiting: VecDeque<(usize, Job)>,
+    /// The job that each worker has announced to its server. Others take it rather than have nothing to do.
+    announced: Vec<Option<(usize, Job)>>,
+}
+
+impl Jobs {
+    fn new(jobs: Vec<Job>, workers: usize) -> Self {
+        Self {
+            waiting: jobs.into_iter().enumerate().collect(),
+            announced: (0..workers).map(|_| None).collect(),
+        }
+    }
+
+    /// The next job of a worker, which announces the one after it.
+    fn next(&mut self, worker: usize) -> Option<((usize, Job), Option<&Job>)> {
+        let own = self.announced[worker].take();
+        let job = own.or_else(|| self.waiting.pop_front()).or_else(|| {
+            let others = self.announced.iter_mut();
+            others.filter_map(Option::take).next()
+        })?;
+        self.announced[worker] = self.waiting.pop_front();
+        let next = self.announced[worker].as_ref().map(|(_, job)| job);
+        Some((job, next))
+    }
+}
+
 struct Shared {
-    jobs: Mutex<VecDeque<(usize, Job)>>,
+    jobs: Mutex<Jobs>,
     outcome: Mutex<Outcome>,
 }
 
 impl Shared {
-    fn next(&self) -> Option<(usize, Job)> {
-        self.jobs.lock().pop_front()
+    /// The next job; the connection learns which file is likely to follow.
+    fn next(&self, worker: usize, connection: &mut Connection) -> Option<(usize, Job)> {
+        let mut jobs = self.jobs.lock();
+        let (job, next) = jobs.next(worker)?;
+        connection.expect(match next {
+            Some(Job::Get(retrieval)) => Some(retrieval.remote.clone()),
+            Some(Job::Put(_)) | None => None,
+        });
+        Some(job)
     }
 
     /// Runs jobs until none is left. A failure of the first worker to log in is reported for its jobs; any
     /// other worker that gets no session leaves its jobs to the rest.
-    fn work(&self, mut connection: Connection, is_first: bool) -> Result<(), ClientError> {
-        if !is_first && let Err(error) = connection.session() {
+    fn work(&self, mut connection: Connection, worker: usize) -> Result<(), ClientError> {
+        if worker > 0
+            && let Err(error) = connection.session()
+        {
             let progress = &connection.options().progress;
             progress.note(&format!("fewer files at the same time: {error}"));
             return Ok(());
         }
-        while let Some((number, job)) = self.next() {
+        while let Some((number, job)) = self.next(worker, &mut connection) {
             let result = job.run(&mut connection, number);
             let mut outcome = self.outcome.lock();
             match result {
@@ -146,5 +183,46 @@ impl Shared {
         }
         connection.close();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn jobs(names: &[&str], workers: usize) -> Jobs {
+        let job = |name: &&str| {
+            Job::Get(Retrieval {
+                remote: name.as_bytes().to_vec(),
+                target: name.into(),
+                listed: None,
+            })
+        };
+        Jobs::new(names.iter().map(job).collect(), workers)
+    }
+
+    /// The job and the one announced.
+    fn next(jobs: &mut Jobs, worker: usize) -> Option<(usize, Option<PathBuf>)> {
+        let ((number, _), next) = jobs.next(worker)?;
+        Some((
+            number,
+            next.map(|next| match next {
+                Job::Get(retrieval) => retrieval.target.clone(),
+                Job::Put(storage) => storage.source.clone(),
+            }),
+        ))
+    }
+
+    #[test]
+    fn a_job_that_was_announced_waits_for_nobody() {
+        let mut jobs = jobs(&["a", "b", "c", "d"], 2);
+        assert_eq!(next(&mut jobs, 0), Some((0, Some("b".into()))));
+        assert_eq!(next(&mut jobs, 1), Some((2, Some("d".into()))));
+        assert_eq!(next(&mut jobs, 1), Some((3, None)));
+        // The first worker is still at its first.
+        assert_eq!(next(&mut jobs, 1), Some((1, None)));
+        assert_eq!(next(&mut jobs, 0), None);
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::ahead::Command;
 use super::{ClientError, Features, Session};
 use crate::protocol::digest::Algorithm;
 use crate::protocol::path::one_line;
@@ -71,6 +72,15 @@ impl Method {
             Self::Hash(algorithm) | Self::Own(algorithm, _) => algorithm,
         }
     }
+
+    /// The command that asks for the checksum of a file.
+    pub(super) fn request(self, path: &[u8]) -> Command {
+        match self {
+            Self::Hash(_) => ("HASH", path.to_vec()),
+            Self::Own(_, verb) if path.contains(&b' ') => (verb, [b"\"", path, b"\""].concat()),
+            Self::Own(_, verb) => (verb, path.to_vec()),
+        }
+    }
 }
 
 impl Session {
@@ -83,18 +93,15 @@ impl Session {
     ) -> Result<Result<String, String>, ClientError> {
         let reading = Duration::from_secs(size.unwrap_or(1 << 40) / SLOWEST);
         let patience = self.options.patience + reading;
-        match method {
-            Method::Hash(algorithm) => {
-                self.choose_hash(algorithm)?;
-                self.control.send("HASH", path)?;
+        let reply = match self.checksum_ahead(method, path, patience)? {
+            Some(reply) => reply,
+            None => {
+                self.choose(method)?;
+                let (verb, argument) = method.request(path);
+                self.control.send(verb, &argument)?;
+                self.control.last_reply(patience)?
             }
-            Method::Own(_, verb) if path.contains(&b' ') => {
-                let quoted = [b"\"", path, b"\""].concat();
-                self.control.send(verb, &quoted)?;
-            }
-            Method::Own(_, verb) => self.control.send(verb, path)?,
-        }
-        let reply = self.control.last_reply(patience)?;
+        };
         if !reply.is_positive() {
             return Ok(Err(reply.to_string()));
         }
@@ -108,7 +115,11 @@ impl Session {
         }
     }
 
-    fn choose_hash(&mut self, algorithm: Algorithm) -> Result<(), ClientError> {
+    /// Has the server compute checksums by this method from now on.
+    pub(super) fn choose(&mut self, method: Method) -> Result<(), ClientError> {
+        let Method::Hash(algorithm) = method else {
+            return Ok(());
+        };
         let chosen = self.chosen_hash.or_else(|| {
             let hashes = self.features.hashes();
             hashes

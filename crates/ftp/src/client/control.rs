@@ -12,6 +12,7 @@ use fairwind_transfer::Protection;
 use rustix::event::PollFlags;
 use socket2::{SockRef, TcpKeepalive};
 
+use super::ahead::Command;
 use super::progress::wait;
 use super::protection::complete;
 use super::route::Way;
@@ -43,6 +44,10 @@ pub(super) struct Control {
     /// Received lines of replies that have not been read yet.
     lines: VecDeque<Line>,
     asked: String,
+    /// Commands sent ahead that have no reply yet.
+    owed: VecDeque<String>,
+    /// Replies to commands sent ahead that nobody has asked for yet.
+    early: VecDeque<Reply>,
     /// How the server expects the byte 255; `None` until that has been found out.
     pub(super) telnet: Option<Telnet>,
     /// How the server was reached, and is for data connections.
@@ -90,6 +95,8 @@ impl Control {
                         decoder: LineDecoder::new(LONGEST_LINE),
                         lines: VecDeque::new(),
                         asked: "the connection".into(),
+                        owed: VecDeque::new(),
+                        early: VecDeque::new(),
                         telnet: None,
                         way,
                     });
@@ -111,6 +118,54 @@ impl Control {
     /// [`ClientError::Name`] if the argument holds a line end or a zero; [`ClientError::Broken`] if the
     /// connection broke.
     pub(super) fn send(&mut self, verb: &str, argument: &[u8]) -> Result<(), ClientError> {
+        self.send_with(verb, argument, &[])
+    }
+
+    /// Sends `verb argument`, and others behind it whose replies [`reply_ahead`](Self::reply_ahead) reads after its own.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send); then none has been sent.
+    pub(super) fn send_with(
+        &mut self,
+        verb: &str,
+        argument: &[u8],
+        behind: &[Command],
+    ) -> Result<(), ClientError> {
+        let (mut lines, asked) = self.line(verb, argument)?;
+        let mut owed = VecDeque::new();
+        for (verb, argument) in behind {
+            let (line, asked) = self.line(verb, argument)?;
+            lines.extend_from_slice(&line);
+            owed.push_back(asked);
+        }
+        // The replies come in the order of the commands.
+        while let Some(asked) = self.owed.pop_front() {
+            self.asked = asked;
+            let reply = self.last_reply(self.patience)?;
+            self.early.push_back(reply);
+        }
+        self.asked = asked;
+        self.write(&lines).map_err(|error| self.broken(error))?;
+        self.owed = owed;
+        Ok(())
+    }
+
+    /// The final reply to the next of the commands sent ahead.
+    ///
+    /// # Errors
+    /// As for [`reply`](Self::reply).
+    pub(super) fn reply_ahead(&mut self, patience: Duration) -> Result<Reply, ClientError> {
+        if let Some(reply) = self.early.pop_front() {
+            return Ok(reply);
+        }
+        if let Some(asked) = self.owed.pop_front() {
+            self.asked = asked;
+        }
+        self.last_reply(patience)
+    }
+
+    /// A command as it is sent, and as it is shown.
+    fn line(&self, verb: &str, argument: &[u8]) -> Result<(Vec<u8>, String), ClientError> {
         if argument
             .iter()
             .chain(verb.as_bytes())
@@ -123,7 +178,7 @@ impl Control {
             line.push(b' ');
             line.extend_from_slice(argument);
         }
-        self.asked = match verb {
+        let asked = match verb {
             "PASS" => verb.to_owned(),
             _ => one_line(&line).into_owned(),
         };
@@ -133,7 +188,7 @@ impl Control {
             Some(Telnet::Doubled) | None => escaped(&line).into_owned(),
         };
         line.extend_from_slice(b"\r\n");
-        self.write(&line).map_err(|error| self.broken(error))
+        Ok((line, asked))
     }
 
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
@@ -146,6 +201,18 @@ impl Control {
             rest = &rest[count..];
         }
         protection.flush(&self.stream)
+    }
+
+    /// From now on waits so long for replies, until this says to stop.
+    pub(super) fn adopt(&mut self, patience: Duration, progress: Arc<dyn Progress>) {
+        (self.patience, self.progress) = (patience, progress);
+    }
+
+    /// Whether the server has neither said anything unasked nor closed the connection.
+    pub(super) fn is_silent(&self) -> bool {
+        let arrival = (self.stream.as_fd(), PollFlags::IN);
+        let waited = wait(&*self.progress, &[arrival], Some(Instant::now()));
+        self.is_empty() && waited.is_ok_and(|ready| !ready[0])
     }
 
     /// Whether nothing has come that has not been read yet.

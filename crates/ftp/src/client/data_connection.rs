@@ -13,6 +13,7 @@ use fairwind_transfer::{Direction, Protection, SocketPlan, Transfer, TransferWat
 use rustix::event::PollFlags;
 use socket2::SockRef;
 
+use super::ahead::Behind;
 use super::progress::wait;
 use super::protection::listen_for_tickets;
 use super::{ClientError, DataMode, Session};
@@ -68,6 +69,27 @@ impl Session {
         first: u64,
         direction: Direction,
     ) -> Result<Channel, ClientError> {
+        self.open_channel_before(verb, argument, first, direction, Behind::Nothing)
+    }
+
+    /// The same; what is `behind` goes to the server at once, if it takes commands in advance.
+    ///
+    /// # Errors
+    /// As for [`open_channel`](Self::open_channel).
+    pub(super) fn open_channel_before(
+        &mut self,
+        verb: &str,
+        argument: &[u8],
+        first: u64,
+        direction: Direction,
+        behind: Behind,
+    ) -> Result<Channel, ClientError> {
+        self.settle_ahead()?;
+        if let Behind::File(Some(method)) = behind
+            && self.takes_commands_in_advance()
+        {
+            self.choose(method)?;
+        }
         let mut plan = self.options.plan.clone();
         for extension in &mut self.extensions {
             extension.plan(&mut plan);
@@ -77,7 +99,7 @@ impl Session {
             DataMode::Active => self.open_active(plan)?,
         };
         self.restart_at(first)?;
-        self.control.send(verb, argument)?;
+        self.send_ahead(verb, argument, behind)?;
         let reply = self.control.reply(self.options.patience)?;
         if !reply.is_preliminary() {
             return Err(self.control.refused(reply));
@@ -128,6 +150,7 @@ impl Session {
     /// The address at which the server listens: EPSV, or PASV if that is refused over IPv4.
     pub(super) fn ask_passive(&mut self) -> Result<SocketAddr, ClientError> {
         let peer = self.control.peer;
+        self.settle_ahead()?;
         self.listening = None;
         if !self.plain_addresses {
             let reply = self.control.ask("EPSV", b"")?;
@@ -147,7 +170,7 @@ impl Session {
     pub(super) fn takes_passive_in_advance(&self) -> bool {
         self.options.mode == DataMode::Passive
             && !self.plain_addresses
-            && self.features.has("PIPELINING")
+            && self.takes_commands_in_advance()
     }
 
     /// The address in the reply to EPSV; `None` if it is refused.
@@ -226,7 +249,8 @@ impl Session {
         let connect = |address: SocketAddr, patience| {
             way.data(plan, peer, address.port(), patience, &*progress)
         };
-        if let Some(address) = self.listening.take()
+        if self.is_listening()
+            && let Some((address, _)) = self.listening.take()
             && let Ok(stream) = connect(address, patience.min(IN_ADVANCE_PATIENCE))
         {
             return Ok(Opening::Open(stream));

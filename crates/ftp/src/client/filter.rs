@@ -5,7 +5,7 @@
 //! the path; one that begins with a slash against the whole path. With a slash at the end it matches directories only.
 
 use super::ClientError;
-use super::glob::{Pattern, Step, path_matches};
+use super::glob::{self, Step, path_matches};
 use crate::protocol::path::one_line;
 
 /// Patterns to include and exclude, in their order.
@@ -64,7 +64,7 @@ fn rule(includes: bool, text: &str) -> Result<Rule, ClientError> {
     for component in text.split('/').filter(|component| !component.is_empty()) {
         steps.push(match component {
             "**" => Step::Deep,
-            _ => Step::Name(Pattern::of_words(component.as_bytes()).map_err(|what| wrong(&what))?),
+            _ => Step::Name(glob::of_words(component.as_bytes()).map_err(|what| wrong(&what))?),
         });
     }
     if !steps.iter().any(|step| matches!(step, Step::Name(_))) && !text.contains("**") {

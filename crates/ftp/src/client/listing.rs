@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use fairwind_transfer::{Bounds, Direction, Meter, Mover, Watchers};
 use jiff::Timestamp;
 
+use super::ahead::Behind;
 use super::data_connection::Channel;
 use super::moving::ProgressWatcher;
 use super::{ClientError, Session, unix_listing};
@@ -145,6 +146,17 @@ impl Session {
         Ok(entries)
     }
 
+    /// The same for a directory of a tree, which further data connections follow.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub(super) fn list_of_tree(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
+        self.walks = true;
+        let entries = self.list(path);
+        self.walks = false;
+        entries
+    }
+
     /// All entries of a directory, unsorted.
     fn list_all(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
         let (mut entries, facts) = self.list_unasked(path)?;
@@ -269,11 +281,15 @@ impl Session {
     }
 
     fn read_listing(&mut self, verb: &str, path: &[u8]) -> Result<Vec<u8>, ClientError> {
+        let behind = match self.walks {
+            true => Behind::Port,
+            false => Behind::Nothing,
+        };
         let Channel {
             stream,
             mut protection,
             ..
-        } = self.open_channel(verb, path, 0, Direction::Receive)?;
+        } = self.open_channel_before(verb, path, 0, Direction::Receive, behind)?;
         let meter = Meter::default();
         let endless = || std::io::Error::other("a listing without end");
         let mut text = Bounded::new(Vec::new(), LONGEST, endless);

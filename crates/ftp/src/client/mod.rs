@@ -3,11 +3,13 @@
 //!
 //! Its calls block; concurrent transfers each have a thread and a session.
 
+mod ahead;
 pub mod batch;
 mod both_ends;
 mod checksum;
 mod clash;
 mod control;
+pub mod copies;
 pub mod copy_tree;
 mod credentials;
 mod data_connection;
@@ -16,6 +18,7 @@ mod extension;
 mod features;
 mod filter;
 mod glob;
+mod kept;
 mod listing;
 mod local;
 mod manage;
@@ -52,6 +55,7 @@ pub use error::ClientError;
 pub use extension::{Change, ControlConnection, Extension, ExtensionReport, SessionExtension};
 pub use features::Features;
 pub use filter::Filter;
+pub use kept::Kept;
 pub use listing::{Entry, Kind};
 pub use manage::{Removal, Usage, remove_tree, usage};
 pub use options::{ChecksumPolicy, DataMode, Options};

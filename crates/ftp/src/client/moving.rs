@@ -10,6 +10,7 @@ use fairwind_transfer::{
     Bounds, Direction, Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers,
 };
 
+use super::ahead::Behind;
 use super::checksum::Method;
 use super::data_connection::Channel;
 use super::protection::listen_for_tickets;
@@ -38,6 +39,8 @@ pub(super) struct Part<'a> {
     pub path: &'a Path,
     /// The running checksum of the local file.
     pub checksum: Option<&'a RunningChecksum>,
+    /// What may go to the server before the bytes have come.
+    pub behind: Behind,
 }
 
 impl Session {
@@ -54,7 +57,9 @@ impl Session {
             Direction::Send => "STOR",
             Direction::Receive => "RETR",
         };
-        let channel = match self.open_channel(verb, part.remote, part.first, direction) {
+        let opened =
+            self.open_channel_before(verb, part.remote, part.first, direction, part.behind);
+        let channel = match opened {
             // A server that refuses an offset may still append.
             Err(error) if direction == Direction::Send && is_about_restart(&error) => {
                 self.open_channel("APPE", part.remote, 0, direction)

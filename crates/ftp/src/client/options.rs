@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fairwind_transfer::SocketPlan;
 
-use super::{Extension, Progress, RateLimit, Route, Silent, TlsPolicy};
+use super::{Extension, Kept, Progress, RateLimit, Route, Silent, TlsPolicy};
 use crate::tls::ClientTls;
 
 /// Which side opens data connections.
@@ -64,6 +64,8 @@ pub struct Options {
     pub extensions: Vec<Arc<dyn Extension>>,
     /// Receives progress reports.
     pub progress: Arc<dyn Progress>,
+    /// Holds the session of a connection that is closed, for the next one; none ends it.
+    pub kept: Option<Kept>,
 }
 
 impl Default for Options {
@@ -84,6 +86,7 @@ impl Default for Options {
             tls: Arc::default(),
             extensions: Vec::new(),
             progress: Arc::new(Silent),
+            kept: None,
         }
     }
 }

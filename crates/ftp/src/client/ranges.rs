@@ -3,7 +3,8 @@
 //!
 //! The bytes gather in `.NAME.ranges`, each at its place, with a record behind them of what has come: of which file, and
 //! how far each range is. So an interrupted download continues in all ranges, and no other download takes the file,
-//! which has gaps, for its own. When everything has come, the record is cut off, the whole is verified as any download,
+//! which has gaps, for its own. A connection whose range is complete takes half of what is left of the one that has most
+//! left, so that the slowest does not decide. When everything has come, the record is cut off, the whole is verified as any download,
 //! and gets its name.
 
 use std::collections::VecDeque;
@@ -11,13 +12,15 @@ use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fairwind_transfer::Direction;
 use parking_lot::Mutex;
 
+use super::ahead::Behind;
 use super::checksum::Method;
 use super::local::{Partial, partial_name, ranges_name};
 use super::moving::{Part, is_about_restart};
@@ -29,6 +32,8 @@ use crate::protocol::path::one_line;
 
 /// Fewest bytes of a range: for less, another connection is not worth its round trips.
 const LEAST: u64 = 1 << 20;
+/// Fewest bytes that are left of a range that is divided: each half is worth a login.
+const LEAST_DIVIDED: u64 = 4 * LEAST;
 /// Most ranges of a file.
 const MOST: usize = 64;
 /// How often the record is renewed: what `kill -9` costs at most.
@@ -39,9 +44,16 @@ const HEAD: &str = "fairwind ranges 1";
 /// A range of a file, and how far it is.
 #[derive(Debug)]
 struct Range {
+    /// Its number in progress reports.
+    number: usize,
     first: u64,
+    reach: Mutex<Reach>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Reach {
     /// The next byte to come.
-    at: AtomicU64,
+    at: u64,
     /// The byte after the last one.
     end: u64,
 }
@@ -51,7 +63,8 @@ struct Ranges {
     partial: Partial,
     size: u64,
     note: String,
-    ranges: Vec<Range>,
+    /// In the order of their bytes.
+    ranges: Mutex<Vec<Arc<Range>>>,
     /// When the record was last written.
     recorded: Mutex<Instant>,
     checksum: Mutex<Option<RunningChecksum>>,
@@ -63,8 +76,8 @@ struct Shared<'a> {
     ranges: &'a Ranges,
     original: Original,
     number: usize,
-    /// Indices of the ranges that nobody has taken.
-    open: Mutex<VecDeque<usize>>,
+    /// The ranges that nobody has taken.
+    open: Mutex<VecDeque<Arc<Range>>>,
     reports: Mutex<Vec<FileReport>>,
     errors: Mutex<Vec<ClientError>>,
     /// The server refuses to start in the middle of a file.
@@ -74,7 +87,7 @@ struct Shared<'a> {
 /// A range being fetched.
 struct Fetch<'a> {
     shared: &'a Shared<'a>,
-    range: &'a Range,
+    range: &'a Arc<Range>,
     report: FileReport,
     /// The server was cut off when the range was complete.
     was_cut: bool,
@@ -125,11 +138,13 @@ pub(super) fn fetch(
     report.size = size;
     report
         .figures
-        .insert("ranges".into(), ranges.ranges.len() as f64);
+        .insert("ranges".into(), ranges.all().len() as f64);
     let mut continued = report.resumed_at > 0;
     loop {
         ranges.watch(method)?;
-        let fetched = fetch_all(retrieval, connection, number, &ranges, original, report);
+        let fetched = fetch_all(
+            retrieval, connection, number, count, &ranges, original, report,
+        );
         let is_empty = ranges.present() == 0;
         match fetched {
             Ok(true) => {}
@@ -183,15 +198,20 @@ fn fetch_all(
     retrieval: &Retrieval,
     connection: &mut Connection,
     number: usize,
+    count: usize,
     ranges: &Ranges,
     original: Original,
     report: &mut FileReport,
 ) -> Result<bool, ClientError> {
     let before = ranges.present();
-    let open: VecDeque<usize> = (0..ranges.ranges.len())
-        .filter(|index| ranges.ranges[*index].left() > 0)
+    let all = ranges.all();
+    let open: VecDeque<Arc<Range>> = all
+        .iter()
+        .filter(|range| range.left() > 0)
+        .cloned()
         .collect();
-    let others: Vec<Connection> = (1..open.len()).map(|_| connection.another()).collect();
+    let workers = open.len().max(count);
+    let others: Vec<Connection> = (1..workers).map(|_| connection.another()).collect();
     let shared = Shared {
         retrieval,
         ranges,
@@ -202,15 +222,20 @@ fn fetch_all(
         errors: Mutex::default(),
         no_restart: AtomicBool::new(false),
     };
-    for (index, range) in ranges.ranges.iter().enumerate() {
-        let at = range.at.load(Ordering::Acquire) - range.first;
+    for range in &all {
         let progress = &connection.options().progress;
-        progress.begins(part_number(number, index), at);
+        progress.begins(
+            part_number(number, range.number),
+            range.reach().at - range.first,
+        );
     }
     thread::scope(|scope| {
         for mut other in others {
             let shared = &shared;
             scope.spawn(move || {
+                if !shared.has_work() {
+                    return;
+                }
                 if let Err(error) = other.session() {
                     let progress = &other.options().progress;
                     progress.note(&format!("fewer ranges at the same time: {error}"));
@@ -278,18 +303,24 @@ fn part_number(number: usize, index: usize) -> usize {
 }
 
 impl Shared<'_> {
+    /// Whether another connection would have a range to fetch.
+    fn has_work(&self) -> bool {
+        !self.open.lock().is_empty() || self.ranges.all().iter().any(|range| range.is_divisible())
+    }
+
     /// Fetches ranges until none is left, or one has failed.
     fn work(&self, connection: &mut Connection) {
         loop {
             if !self.errors.lock().is_empty() || self.no_restart.load(Ordering::Acquire) {
                 return;
             }
-            let Some(index) = self.open.lock().pop_front() else {
+            let next = self.open.lock().pop_front();
+            let Some(range) = next.or_else(|| self.ranges.divide()) else {
                 return;
             };
             let mut fetch = Fetch {
                 shared: self,
-                range: &self.ranges.ranges[index],
+                range: &range,
                 report: FileReport::default(),
                 was_cut: false,
             };
@@ -322,26 +353,22 @@ impl Task for Fetch<'_> {
             )));
         }
         let range = self.range;
-        let first = range.at.load(Ordering::Acquire);
+        let Reach { at: first, end } = range.reach();
         let mut writer = Writer {
             ranges: shared.ranges,
             range,
             is_over: false,
         };
-        let index = shared
-            .ranges
-            .ranges
-            .iter()
-            .position(|one| std::ptr::eq(one, range));
         let part = Part {
             direction: Direction::Receive,
-            number: part_number(shared.number, index.unwrap_or_default()),
+            number: part_number(shared.number, range.number),
             remote,
             first,
             told_from: first - range.first,
-            total: Some(range.end - first),
+            total: Some(end - first),
             path: &shared.ranges.partial.path,
             checksum: None,
+            behind: Behind::Nothing,
         };
         let moved = session.move_part(&part, &mut self.report, |mover| {
             mover.receive_into(&mut writer, part.total)
@@ -383,8 +410,25 @@ impl Session {
 }
 
 impl Range {
+    fn new(number: usize, first: u64, at: u64, end: u64) -> Self {
+        Self {
+            number,
+            first,
+            reach: Mutex::new(Reach { at, end }),
+        }
+    }
+
+    fn reach(&self) -> Reach {
+        *self.reach.lock()
+    }
+
     fn left(&self) -> u64 {
-        self.end - self.at.load(Ordering::Acquire)
+        let Reach { at, end } = self.reach();
+        end - at
+    }
+
+    fn is_divisible(&self) -> bool {
+        self.left() >= LEAST_DIVIDED
     }
 }
 
@@ -401,12 +445,12 @@ impl Ranges {
             partial,
             size,
             note,
-            ranges: Vec::new(),
+            ranges: Mutex::default(),
             recorded: Mutex::new(Instant::now()),
             checksum: Mutex::new(None),
         };
         match ranges.read().filter(|_| resume) {
-            Some(present) => ranges.ranges = present,
+            Some(present) => ranges.hold(present),
             None => ranges.begin_anew(count)?,
         }
         Ok(ranges)
@@ -416,30 +460,60 @@ impl Ranges {
     fn begin_anew(&mut self, count: usize) -> Result<(), ClientError> {
         let share = self.size.div_ceil(count as u64);
         let begins = (0..count as u64).map(|index| (index * share).min(self.size));
-        self.ranges = begins
-            .map(|first| Range {
-                first,
-                at: AtomicU64::new(first),
-                end: (first + share).min(self.size),
-            })
-            .filter(|range| range.first < range.end)
-            .collect();
+        let ranges = begins
+            .map(|first| (first, (first + share).min(self.size)))
+            .filter(|(first, end)| first < end)
+            .enumerate()
+            .map(|(number, (first, end))| Range::new(number, first, first, end));
+        self.hold(ranges.collect());
         let emptied = self.partial.file.set_len(0);
         let written = emptied.and_then(|()| self.write());
         written.map_err(|error| self.partial.failed(error))
     }
 
+    fn hold(&mut self, ranges: Vec<Range>) {
+        *self.ranges.get_mut() = ranges.into_iter().map(Arc::new).collect();
+    }
+
+    fn all(&self) -> Vec<Arc<Range>> {
+        self.ranges.lock().clone()
+    }
+
+    /// Makes a range of half of what is left of the one that has most left; `None` if that is not worth it.
+    fn divide(&self) -> Option<Arc<Range>> {
+        let mut ranges = self.ranges.lock();
+        let all = ranges.iter().enumerate();
+        let (index, slowest) = all.max_by_key(|(_, range)| range.left())?;
+        if ranges.len() >= MOST {
+            return None;
+        }
+        let (middle, end) = {
+            let mut reach = slowest.reach.lock();
+            let left = reach.end - reach.at;
+            if left < LEAST_DIVIDED {
+                return None;
+            }
+            let middle = reach.at + left / 2;
+            (middle, std::mem::replace(&mut reach.end, middle))
+        };
+        let half = Arc::new(Range::new(ranges.len(), middle, middle, end));
+        ranges.insert(index + 1, Arc::clone(&half));
+        Some(half)
+    }
+
     /// Bytes that have come.
     fn present(&self) -> u64 {
-        let come = self.ranges.iter();
-        come.map(|range| range.at.load(Ordering::Acquire) - range.first)
-            .sum()
+        let all = self.all();
+        let come = all.iter().map(|range| range.reach().at - range.first);
+        come.sum()
     }
 
     /// Bytes that have come from the beginning without a gap.
     fn whole(&self) -> u64 {
-        let gap = self.ranges.iter().find(|range| range.left() > 0);
-        gap.map_or(self.size, |range| range.at.load(Ordering::Acquire))
+        let all = self.all();
+        let mut reaches = all.iter().map(|range| range.reach());
+        let gap = reaches.find(|reach| reach.at < reach.end);
+        gap.map_or(self.size, |reach| reach.at)
     }
 
     /// Begins the checksum of what comes.
@@ -464,9 +538,10 @@ impl Ranges {
     /// The record as it stands behind the bytes. Its length depends on the number of ranges only.
     fn text(&self) -> String {
         let mut text = format!("{HEAD}\n{}\n", self.note);
-        for range in &self.ranges {
-            let at = range.at.load(Ordering::Acquire);
-            text.push_str(&format!("{:020} {at:020} {:020}\n", range.first, range.end));
+        // None is divided meanwhile.
+        for range in &*self.ranges.lock() {
+            let Reach { at, end } = range.reach();
+            text.push_str(&format!("{:020} {at:020} {end:020}\n", range.first));
         }
         let sum = crc32fast::hash(text.as_bytes());
         text.push_str(&format!("{sum:08x}\n"));
@@ -554,11 +629,7 @@ fn parse(text: &str, note: &str, size: u64) -> Option<Vec<Range>> {
             return None;
         }
         next = end;
-        ranges.push(Range {
-            first,
-            at: AtomicU64::new(at),
-            end,
-        });
+        ranges.push(Range::new(ranges.len(), first, at, end));
     }
     (next == size && !ranges.is_empty()).then_some(ranges)
 }
@@ -573,15 +644,18 @@ struct Writer<'a> {
 
 impl Write for Writer<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let left = self.range.left();
+        // Held for the write: the range is not divided below the bytes that come.
+        let mut reach = self.range.reach.lock();
+        let left = reach.end - reach.at;
         if left == 0 && !bytes.is_empty() {
             self.is_over = true;
             return Err(io::Error::other("the range is complete"));
         }
         let most = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
-        let at = self.range.at.load(Ordering::Acquire);
-        let count = self.ranges.partial.file.write_at(&bytes[..most], at)?;
-        self.range.at.fetch_add(count as u64, Ordering::AcqRel);
+        let file = &self.ranges.partial.file;
+        let count = file.write_at(&bytes[..most], reach.at)?;
+        reach.at += count as u64;
+        drop(reach);
         if let Some(mut recorded) = self.ranges.recorded.try_lock()
             && recorded.elapsed() >= RECORD_INTERVAL
         {
@@ -606,30 +680,49 @@ mod tests {
         Ranges::open(partial, size, "note".into(), count, true).unwrap()
     }
 
-    fn ends(ranges: &[Range]) -> Vec<(u64, u64, u64)> {
-        let each = ranges.iter();
-        each.map(|one| (one.first, one.at.load(Ordering::Relaxed), one.end))
+    fn ends<R: std::borrow::Borrow<Range>>(ranges: &[R]) -> Vec<(u64, u64, u64)> {
+        let each = ranges.iter().map(std::borrow::Borrow::borrow);
+        each.map(|one| (one.first, one.reach().at, one.reach().end))
             .collect()
     }
 
     #[test]
     fn ranges_cover_the_file() {
         assert_eq!(
-            ends(&record(10, 3).ranges),
+            ends(&record(10, 3).all()),
             [(0, 0, 4), (4, 4, 8), (8, 8, 10)]
         );
-        assert_eq!(ends(&record(3, 3).ranges).len(), 3);
+        assert_eq!(record(3, 3).all().len(), 3);
     }
 
     #[test]
     fn a_record_says_how_far_each_range_is() {
         let ranges = record(10, 3);
-        ranges.ranges[0].at.store(4, Ordering::Relaxed);
-        ranges.ranges[1].at.store(6, Ordering::Relaxed);
+        ranges.all()[0].reach.lock().at = 4;
+        ranges.all()[1].reach.lock().at = 6;
         assert_eq!((ranges.present(), ranges.whole()), (6, 6));
         ranges.record();
         let read = ranges.read().unwrap();
         assert_eq!(ends(&read), [(0, 4, 4), (4, 6, 8), (8, 8, 10)]);
+    }
+
+    #[test]
+    fn the_range_with_most_left_is_divided_as_long_as_it_is_worth_it() {
+        const MIB: u64 = 1 << 20;
+        let ranges = record(32 * MIB, 2);
+        ranges.all()[0].reach.lock().at = 16 * MIB;
+        ranges.all()[1].reach.lock().at = 20 * MIB;
+        let half = ranges.divide().unwrap();
+        assert_eq!((half.number, half.first), (2, 26 * MIB));
+        let expected = [(0, 16, 16), (16, 20, 26), (26, 26, 32)];
+        let expected = expected.map(|(first, at, end)| (first * MIB, at * MIB, end * MIB));
+        assert_eq!(ends(&ranges.all()), expected);
+        ranges.record();
+        assert_eq!(ends(&ranges.read().unwrap()), expected);
+        let mut halves = std::iter::repeat_with(|| ranges.divide());
+        // 6 and 6 MiB; 3, 3, 3 and 3 MiB.
+        assert_eq!(halves.position(|half| half.is_none()), Some(2));
+        assert_eq!(ranges.all().len(), 5);
     }
 
     #[test]
@@ -665,8 +758,9 @@ mod fuzz {
                 let mut next = 0;
                 for range in &ranges {
                     prop_assert_eq!(range.first, next);
-                    prop_assert!(range.left() <= range.end - range.first);
-                    next = range.end;
+                    let reach = range.reach();
+                    prop_assert!(range.first <= reach.at && reach.at <= reach.end);
+                    next = reach.end;
                 }
                 prop_assert_eq!(next, size);
             }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use fairwind_transfer::Direction;
 use jiff::Timestamp;
 
+use super::ahead::Behind;
 use super::checksum::Method;
 use super::clash::{Places, Settled};
 use super::local::{Partial, partial_name};
@@ -327,6 +328,7 @@ impl Fetch<'_> {
             total: original.size.map(|size| size - first),
             path: &path,
             checksum: running.as_ref(),
+            behind: Behind::File(method),
         };
         let refusal = || std::io::Error::other("more bytes than were announced");
         let most = part.total.unwrap_or(u64::MAX);

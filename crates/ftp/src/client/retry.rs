@@ -17,6 +17,8 @@ pub struct Connection {
     options: Options,
     session: Option<Session>,
     was_open: bool,
+    /// The file that is likely to be downloaded after the next one.
+    next: Option<Vec<u8>>,
     /// Files put in their final place by this connection and those derived from it.
     settled: Arc<Settled>,
 }
@@ -105,20 +107,20 @@ impl Connection {
             options,
             session: None,
             was_open: false,
+            next: None,
             settled: Arc::default(),
         }
     }
 
     /// Another connection to the same server.
     pub fn another(&self) -> Self {
-        Self {
-            settled: Arc::clone(&self.settled),
-            ..Self::new(
-                self.place.clone(),
-                self.credentials.clone(),
-                self.options.clone(),
-            )
-        }
+        let mut other = Self::new(
+            self.place.clone(),
+            self.credentials.clone(),
+            self.options.clone(),
+        );
+        other.settled = Arc::clone(&self.settled);
+        other
     }
 
     /// Files in their final place, shared with connections derived from this one.
@@ -142,21 +144,32 @@ impl Connection {
     /// If no connection can be established, or the login fails.
     pub fn session(&mut self) -> Result<&mut Session, ClientError> {
         if self.session.is_none() {
-            self.session = Some(Session::connect(
-                &self.place,
-                &self.credentials,
-                &self.options,
-            )?);
+            let (place, credentials, options) = (&self.place, &self.credentials, &self.options);
+            let kept = options.kept.as_ref();
+            let session = kept.and_then(|kept| kept.take(place, credentials, options));
+            self.session = Some(match session {
+                Some(session) => session,
+                None => Session::connect(place, credentials, options)?,
+            });
             self.was_open = true;
         }
         Ok(self.session.as_mut().expect("it has just been opened"))
     }
 
-    /// Ends the session with QUIT.
+    /// Ends the session with QUIT, or lets it wait for another connection if the options say so.
     pub fn close(&mut self) {
-        if let Some(session) = self.session.take() {
-            session.quit();
+        let Some(session) = self.session.take() else {
+            return;
+        };
+        match &self.options.kept {
+            Some(kept) => kept.put(&self.place, &self.credentials, session),
+            None => session.quit(),
         }
+    }
+
+    /// Says which file is likely to be downloaded after the next one, so that it can be asked for ahead.
+    pub(super) fn expect(&mut self, next: Option<Vec<u8>>) {
+        self.next = next;
     }
 
     /// Drops the session without QUIT, which ends what runs in it.
@@ -197,7 +210,11 @@ impl Connection {
         let options = self.options.clone();
         let mut pauses = Pauses::new(&options);
         loop {
-            let result = self.session().and_then(|session| task.attempt(session));
+            let next = self.next.clone();
+            let result = self.session().and_then(|session| {
+                session.next = next;
+                task.attempt(session)
+            });
             let Err(error) = result else {
                 return Ok(());
             };
@@ -206,6 +223,15 @@ impl Connection {
                 return Err(error);
             }
             pauses.wait(error, task.report())?;
+        }
+    }
+}
+
+impl Drop for Connection {
+    /// A session that a command leaves behind, when it has failed for another reason, is as good as any.
+    fn drop(&mut self) {
+        if self.options.kept.is_some() {
+            self.close();
         }
     }
 }

@@ -62,7 +62,7 @@ pub fn remote(
             true => root.to_vec(),
             false => place::join(root, &below),
         };
-        let entries = match connection.with(|session| session.list(&directory)) {
+        let entries = match connection.with(|session| session.list_of_tree(&directory)) {
             // The rest of the tree is there nevertheless.
             Err(error @ (ClientError::Refused { .. } | ClientError::Name(_))) if depth > 0 => {
                 walk.refuse(&directory, &error);

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
 
-use super::glob::{Pattern, Step};
+use super::glob::{self, Step};
 use super::{ClientError, Connection, Entry, Kind, Place, is_url, join, scan};
 
 /// A URL that names one location, or by patterns any number of them.
@@ -194,7 +194,9 @@ impl Step {
     fn takes(&self, name: &[u8]) -> bool {
         let hidden = name.starts_with(b".");
         match self {
-            Self::Name(pattern) => (!hidden || pattern.begins_with_dot()) && pattern.matches(name),
+            Self::Name(pattern) => {
+                (!hidden || pattern.begins_with_a_dot()) && pattern.matches(name)
+            }
             Self::Deep => !hidden,
         }
     }
@@ -232,7 +234,7 @@ impl FromStr for Selection {
             if component.contains('#') {
                 return Err(wrong("# in a name is written %23"));
             }
-            let pattern = Pattern::of_url(component);
+            let pattern = glob::of_url(component);
             let hint = "in a name, [ is written %5B";
             let pattern = pattern.map_err(|what| wrong(&format!("{what} ({hint})")))?;
             steps.push(Step::Name(pattern));

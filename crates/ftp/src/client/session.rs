@@ -2,11 +2,12 @@
 
 use std::fmt::Display;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fairwind_kernel::TcpInfo;
 use jiff::Timestamp;
 
+use super::ahead::Ahead;
 use super::checksum::Method;
 use super::control::Control;
 use super::listing::{self, Entry, Kind};
@@ -34,8 +35,16 @@ pub struct Session {
     pub(super) plain_listings: bool,
     /// How names that are not UTF-8 are sent.
     pub(super) name_encoding: NameEncoding,
-    /// Where the server listens already for the next data connection.
-    pub(super) listening: Option<SocketAddr>,
+    /// Where the server listens already for the next data connection, and since when.
+    pub(super) listening: Option<(SocketAddr, Instant)>,
+    /// The file that is likely to be downloaded next.
+    pub(super) next: Option<Vec<u8>>,
+    /// Whether listings are those of a tree.
+    pub(super) walks: bool,
+    /// What has been sent ahead.
+    pub(super) ahead: Ahead,
+    /// What is known ahead of a file.
+    pub(super) known: Option<(Vec<u8>, Original)>,
     /// TLS, if the session has it: then data connections have it, too.
     pub(super) tls: Option<ClientSessionTls>,
     /// The login directory.
@@ -83,25 +92,43 @@ impl Session {
         if features.has("UTF8") {
             control.ask("OPTS", b"UTF8 ON")?;
         }
-        let extensions = options
-            .extensions
-            .iter()
-            .filter(|extension| !(control.way.is_proxied() && extension.is_between_hosts()))
-            .filter_map(|extension| extension.open(&features))
-            .collect();
-        Ok(Self {
+        let mut session = Self {
             control,
             options: options.clone(),
             features,
-            extensions,
+            extensions: Vec::new(),
             plain_addresses: false,
             chosen_hash: None,
             plain_listings: false,
             name_encoding: NameEncoding::default(),
             listening: None,
+            next: None,
+            walks: false,
+            ahead: Ahead::default(),
+            known: None,
             tls,
             home: None,
-        })
+        };
+        session.open_extensions();
+        Ok(session)
+    }
+
+    /// Goes on with these options, which reach the server in the same way.
+    pub(super) fn adopt(&mut self, options: &Options) {
+        self.options = options.clone();
+        self.control
+            .adopt(options.patience, options.progress.clone());
+        (self.next, self.known) = (None, None);
+        self.open_extensions();
+    }
+
+    fn open_extensions(&mut self) {
+        let is_proxied = self.control.way.is_proxied();
+        let extensions = self.options.extensions.iter();
+        self.extensions = extensions
+            .filter(|extension| !(is_proxied && extension.is_between_hosts()))
+            .filter_map(|extension| extension.open(&self.features))
+            .collect();
     }
 
     /// Host and port, as shown in messages.
@@ -364,28 +391,36 @@ impl Original {
     /// Asks the server with SIZE and MDTM.
     pub(super) fn ask(session: &mut Session, path: &[u8]) -> Result<Self, ClientError> {
         let [bytes, time] = session.control.ask_all([("SIZE", path), ("MDTM", path)])?;
-        Ok(Self {
-            size: size(&bytes),
-            modified: modified(&time),
-        })
+        Ok(Self::read(&bytes, &time))
     }
 
-    /// The same before a download: a server that takes commands in advance listens for the data connection meanwhile.
+    /// Size and time in the replies to SIZE and MDTM.
+    pub(super) fn read(bytes: &Reply, time: &Reply) -> Self {
+        Self {
+            size: size(bytes),
+            modified: modified(time),
+        }
+    }
+
+    /// The same before a download: a server that takes commands in advance listens for the data connection meanwhile, or may
+    /// have answered already.
     pub(super) fn ask_before_download(
         session: &mut Session,
         path: &[u8],
     ) -> Result<Self, ClientError> {
-        if !session.takes_passive_in_advance() {
+        session.settle_ahead()?;
+        if let Some(known) = session.known_ahead(path) {
+            return Ok(known);
+        }
+        if !session.takes_passive_in_advance() || session.is_listening() {
             return Self::ask(session, path);
         }
         session.prepare()?;
         let commands = [("SIZE", path), ("MDTM", path), ("EPSV", b"".as_slice())];
         let [bytes, time, listens] = session.control.ask_all(commands)?;
-        session.listening = session.extended_address(&listens)?;
-        Ok(Self {
-            size: size(&bytes),
-            modified: modified(&time),
-        })
+        let address = session.extended_address(&listens)?;
+        session.listening = address.map(|address| (address, Instant::now()));
+        Ok(Self::read(&bytes, &time))
     }
 
     /// The note recorded beside a partial file; `None` if the server says too little to identify the file.

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use fairwind_transfer::Direction;
 use jiff::Timestamp;
 
+use super::ahead::Behind;
 use super::checksum::Method;
 use super::clash::Places;
 use super::local::{partial_name, stream_name};
@@ -285,6 +286,7 @@ impl Push<'_> {
             total,
             path: &self.storage.source,
             checksum: running.as_ref(),
+            behind: Behind::Nothing,
         };
         session.move_part(&part, &mut self.report, |mover| match &mut self.source {
             Source::File { file, size, .. } => mover.send_file(file, first, *size),

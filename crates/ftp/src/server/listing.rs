@@ -10,8 +10,8 @@ use super::directory::Facts;
 use super::files::Root;
 use super::matches::Wanted;
 use super::partial;
-use super::pattern::is_pattern;
 use crate::bounded::Bounded;
+use crate::pattern::is_pattern;
 use crate::protocol::path::one_line;
 use crate::protocol::{VirtualPath, time};
 

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::files::Root;
 use super::partial;
-use super::pattern::{Budget, Exhausted, Pattern, is_pattern, unescaped};
+use crate::pattern::{Budget, Exhausted, Pattern, is_pattern, unescaped};
 use crate::protocol::VirtualPath;
 
 /// Comparisons that one search may cost: about half a second of a processor. A listing takes two

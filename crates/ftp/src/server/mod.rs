@@ -33,7 +33,6 @@ mod names;
 mod networks;
 mod partial;
 mod passwords;
-mod pattern;
 mod ports;
 mod protection;
 mod quota;

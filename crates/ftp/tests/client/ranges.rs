@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use fairwind_ftp::client::{ChecksumPolicy, Options, Progress, Verification};
 
@@ -107,6 +108,53 @@ fn all_ranges_go_on_where_they_were() {
     assert!(got.resumed_at > 1 << 20, "{}", got.resumed_at);
     assert_eq!(got.resumed_at + got.bytes, 32_000_000);
     assert_eq!(got.figures["ranges"], 4.0);
+    assert!(is_verified(&got), "{:?}", got.checksum);
+    assert!(fs::read(&target).unwrap() == bytes);
+    assert_eq!(names(here.path()), ["x"]);
+}
+
+/// Holds the first range back until another connection has begun with a part of it.
+#[derive(Default)]
+struct SlowFirst {
+    begun: Mutex<bool>,
+    divided: Condvar,
+}
+
+impl Progress for SlowFirst {
+    fn begins(&self, part: usize, _: u64) {
+        if part >> 32 >= 2 {
+            *self.begun.lock().unwrap() = true;
+            self.divided.notify_all();
+        }
+    }
+
+    fn reaches(&self, part: usize, _: u64) {
+        if part >> 32 == 0 {
+            let begun = self.begun.lock().unwrap();
+            let limit = Duration::from_secs(30);
+            let waited = self
+                .divided
+                .wait_timeout_while(begun, limit, |begun| !*begun);
+            assert!(*waited.unwrap().0, "nobody takes a part of the range");
+        }
+    }
+}
+
+#[test]
+fn who_is_done_takes_half_of_the_slowest_range() {
+    let server = Running::start();
+    let here = tempfile::tempdir().unwrap();
+    let target = here.path().join("x");
+    let bytes = noise(20_000_000);
+    server.write("x", &bytes);
+    let slow = Arc::new(SlowFirst::default());
+    let options = Options {
+        progress: Arc::clone(&slow) as Arc<dyn Progress>,
+        ..in_ranges(2)
+    };
+    let got = get(server.address, "x", &target, options).unwrap();
+    assert!(*slow.begun.lock().unwrap());
+    assert_eq!((got.bytes, got.size), (20_000_000, 20_000_000));
     assert!(is_verified(&got), "{:?}", got.checksum);
     assert!(fs::read(&target).unwrap() == bytes);
     assert_eq!(names(here.path()), ["x"]);

@@ -1,13 +1,16 @@
 //! Counts the round trips before data flows: replies are held back until both servers and the client are
 //! silent, and each release counts as one round trip.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use fairwind_ftp::client::{ChecksumPolicy, Options, third_party};
+use fairwind_ftp::client::batch::{self, Job};
+use fairwind_ftp::client::{ChecksumPolicy, Options, third_party, tree};
 
 use super::{connection, get, open_to_others, options};
 use crate::common::{Running, noise};
@@ -89,6 +92,13 @@ impl Path {
         let _ = client.shutdown(std::net::Shutdown::Both);
     }
 
+    /// The commands of a turn.
+    fn heard_in(&self, turn: usize) -> Vec<String> {
+        let state = self.0.lock().unwrap();
+        let heard = state.heard.iter().filter(|(at, _)| *at == turn);
+        heard.map(|(_, line)| line.clone()).collect()
+    }
+
     /// The turn in which a command was sent.
     fn turn_of(&self, verb: &str) -> usize {
         let state = self.0.lock().unwrap();
@@ -131,6 +141,42 @@ fn a_file_is_asked_for_after_six_round_trips() {
     let target = dir.path().join("x");
     get(path.to(server.address), "x", &target, without_checksums()).unwrap();
     assert_eq!((path.turn_of("EPSV"), path.turn_of("RETR")), (5, 6));
+}
+
+/// With each file come its checksum and all that the next one needs.
+#[test]
+fn further_files_are_asked_for_with_the_one_before() {
+    let server = Running::start();
+    fs::create_dir(server.path("d")).unwrap();
+    for name in ["d/a", "d/b", "d/c"] {
+        server.write(name, name.as_bytes());
+    }
+    let path = Path::begin();
+    let here = tempfile::tempdir().unwrap();
+    let mut from = connection(path.to(server.address), "d", options());
+    let tree = tree::remote(&mut from, b"d", here.path()).unwrap();
+    let jobs = tree.files.into_iter().map(Job::Get).collect();
+    let outcome = batch::run(from, jobs, NonZeroUsize::MIN).unwrap();
+    assert_eq!((outcome.verified, outcome.failures), (3, vec![]));
+    for name in ["a", "b", "c"] {
+        assert_eq!(
+            fs::read(here.path().join(name)).unwrap(),
+            format!("d/{name}").as_bytes()
+        );
+    }
+    let listed = path.turn_of("MLSD");
+    assert_eq!(path.heard_in(listed), ["MLSD d", "EPSV"]);
+    let begin = path.turn_of("RETR");
+    let heard = [begin, begin + 1, begin + 2].map(|turn| path.heard_in(turn));
+    assert_eq!(
+        heard[0],
+        ["RETR d/a", "HASH d/a", "SIZE d/b", "MDTM d/b", "EPSV"]
+    );
+    assert_eq!(
+        heard[1],
+        ["RETR d/b", "HASH d/b", "SIZE d/c", "MDTM d/c", "EPSV"]
+    );
+    assert_eq!(heard[2][..2], ["RETR d/c", "HASH d/c"]);
 }
 
 /// As above for both servers at once, but with ALLO before EPSV and EPRT after it. There is one round trip

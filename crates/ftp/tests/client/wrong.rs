@@ -2,15 +2,17 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use fairwind_ftp::client::batch::{self, Job};
 use fairwind_ftp::client::{
-    ChecksumPolicy, ClientError, Connection, Credentials, Kind, Options, Progress, Storage,
-    Verification, tree,
+    ChecksumPolicy, ClientError, Connection, Credentials, Kind, Options, Outcome, Progress,
+    Retrieval, Storage, Verification, tree,
 };
 use fairwind_testing::root;
 
@@ -77,6 +79,71 @@ fn a_port_that_was_asked_for_in_advance_is_asked_for_again_if_nobody_listens() {
     assert_eq!(heard, ["SIZE x", "MDTM x", "EPSV", "EPSV"]);
     let heard = heard_in_advance(Script::default());
     assert_eq!(heard, ["SIZE x", "MDTM x", "EPSV", "EPSV", "PASV"]);
+}
+
+/// What becomes of three files of a server that takes commands in advance.
+fn three_in_advance(script: Script) -> (Outcome, Vec<String>) {
+    let server = scripted(Script {
+        features: vec!["EPSV", "HASH MD5*", "PIPELINING", "SIZE"],
+        extended: true,
+        ..script
+    });
+    let here = tempfile::tempdir().unwrap();
+    let job = |name: &str| {
+        Job::Get(Retrieval {
+            remote: name.into(),
+            target: here.path().join(name),
+            listed: None,
+        })
+    };
+    let from = connection(server.address, "", options());
+    let jobs = ["a", "b", "c"].map(job).into();
+    let outcome = batch::run(from, jobs, NonZeroUsize::MIN).unwrap();
+    for file in &outcome.transfers {
+        assert_eq!(fs::read(&file.destination).unwrap(), b"content");
+    }
+    (outcome, server.heard())
+}
+
+#[test]
+fn what_was_sent_in_advance_is_answered_whatever_becomes_of_the_file() {
+    // MD5 of `content`.
+    let right = "213 MD5 0-7 9a0364b9e99bb480dd25e1f0284c8555 x\r\n";
+    let (outcome, heard) = three_in_advance(Script {
+        replies: vec![("HASH", right)],
+        ..Script::default()
+    });
+    assert_eq!((outcome.files, outcome.verified), (3, 3), "{outcome:?}");
+    let logins = |heard: &[String]| heard.iter().filter(|line| line.starts_with("USER")).count();
+    assert_eq!(logins(&heard), 1);
+    let (outcome, heard) = three_in_advance(Script {
+        replies: vec![("HASH", "550 No\r\n"), ("MDTM", "500 No\r\n")],
+        ..Script::default()
+    });
+    assert_eq!((outcome.files, outcome.verified), (3, 0), "{outcome:?}");
+    assert_eq!(logins(&heard), 1);
+    let (outcome, heard) = three_in_advance(Script {
+        replies: vec![("RETR", "550 No\r\n"), ("HASH", right)],
+        ..Script::default()
+    });
+    assert_eq!((outcome.files, outcome.failures.len()), (0, 3));
+    assert!(
+        outcome
+            .failures
+            .iter()
+            .all(|failed| failed.error.contains("RETR"))
+    );
+    assert_eq!(logins(&heard), 1);
+    let wrong = "213 MD5 0-7 00000000000000000000000000000000 x\r\n";
+    let (outcome, _) = three_in_advance(Script {
+        replies: vec![("HASH", wrong)],
+        ..Script::default()
+    });
+    assert_eq!((outcome.files, outcome.failures.len()), (0, 3));
+    assert!(
+        outcome.failures[2].error.contains("is not what"),
+        "{outcome:?}"
+    );
 }
 
 #[test]

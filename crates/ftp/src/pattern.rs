@@ -1,9 +1,11 @@
-//! Patterns of one name, as in shells (glob(7)): `*`, `?`, `[a-z]`, `[!a-z]`, and `\` before a literal
-//! character. Characters are those of UTF-8; a byte that is not part of one counts as one of its own.
+//! Patterns of one name, as in shells (glob(7)): `*`, `?`, `[a-z]`, `[!a-z]`. Characters are those of UTF-8; a byte that is
+//! not part of one counts as one of its own. How a character is made literal is up to whoever reads the pattern.
+
+use std::convert::Infallible;
 
 /// Work that matching may still cost, in comparisons. Costlier operations are charged as several.
 #[derive(Debug)]
-pub(super) struct Budget(u64);
+pub(crate) struct Budget(u64);
 
 /// The pattern would cost more work than any user may ask for.
 #[derive(Debug, PartialEq, Eq)]
@@ -11,15 +13,20 @@ pub struct Exhausted;
 
 impl Budget {
     /// Allows this number of comparisons.
-    pub(super) fn new(comparisons: u64) -> Self {
+    pub(crate) fn new(comparisons: u64) -> Self {
         Self(comparisons)
+    }
+
+    /// Allows whatever one name and one pattern of this host's user cost.
+    pub(crate) fn unlimited() -> Self {
+        Self(u64::MAX)
     }
 
     /// Takes `cost` from it.
     ///
     /// # Errors
     /// If nothing is left.
-    pub(super) fn spend(&mut self, cost: u64) -> Result<(), Exhausted> {
+    pub(crate) fn spend(&mut self, cost: u64) -> Result<(), Exhausted> {
         self.0 = self.0.saturating_sub(cost);
         match self.0 {
             0 => Err(Exhausted),
@@ -46,10 +53,16 @@ enum Token {
 
 /// A parsed pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pattern(Vec<Token>);
+pub(crate) struct Pattern(Vec<Token>);
+
+/// A byte of a pattern, and whether it is literal.
+pub(crate) type Mark = (u8, bool);
+
+/// A character of a pattern, and whether it is literal.
+type Sign = (Unit, bool);
 
 /// Whether a text contains wildcards.
-pub(super) fn is_pattern(text: &[u8]) -> bool {
+pub(crate) fn is_pattern(text: &[u8]) -> bool {
     text.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
 }
 
@@ -63,48 +76,104 @@ fn units(bytes: &[u8]) -> Vec<Unit> {
     chunks.collect()
 }
 
+/// The characters of these bytes; one is literal if its first byte is.
+fn signs(marks: &[Mark]) -> Vec<Sign> {
+    let bytes: Vec<u8> = marks.iter().map(|(byte, _)| *byte).collect();
+    let mut at = 0;
+    let signs = units(&bytes).into_iter().map(|unit| {
+        let is_literal = marks[at].1;
+        at += char::from_u32(unit).map_or(1, char::len_utf8);
+        (unit, is_literal)
+    });
+    signs.collect()
+}
+
+/// Bytes in which the character after a `\` is literal; one at the end is itself.
+pub(crate) fn backslashed(text: &[u8]) -> Vec<Mark> {
+    let mut marks = Vec::with_capacity(text.len());
+    let mut bytes = text.iter().copied();
+    while let Some(byte) = bytes.next() {
+        marks.push(match byte {
+            b'\\' => (bytes.next().unwrap_or(b'\\'), true),
+            other => (other, false),
+        });
+    }
+    marks
+}
+
 impl Pattern {
-    /// Parses a pattern. Every text is one: a bracket that is not closed is a literal.
-    pub(super) fn parse(text: &[u8]) -> Self {
-        let text = units(text);
+    /// Parses a pattern in which `\` makes a character literal. Every text is one: a bracket that is not closed is a
+    /// literal.
+    pub(crate) fn parse(text: &[u8]) -> Self {
+        let otherwise = |_: &str| Ok(Token::Literal(Unit::from('[')));
+        let read: Result<Self, Infallible> = Self::read(&backslashed(text), otherwise);
+        let Ok(pattern) = read;
+        pattern
+    }
+
+    /// A pattern of a user, who is told of mistakes.
+    ///
+    /// # Errors
+    /// If a `[` has no `]`, or a range ends before it begins.
+    pub(crate) fn of_marks(marks: &[Mark]) -> Result<Self, String> {
+        let pattern = Self::read(marks, |why: &str| Err(why.to_owned()))?;
+        let mut sets = pattern.0.iter().filter_map(|token| match token {
+            Token::Set { ranges, .. } => Some(ranges),
+            _ => None,
+        });
+        let wrong = sets.find_map(|ranges| ranges.iter().find(|(first, last)| last < first));
+        match wrong {
+            None => Ok(pattern),
+            Some((first, last)) => {
+                let [first, last] = [*first, *last]
+                    .map(|unit| char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER));
+                Err(format!("the range {first}-{last} ends before it begins"))
+            }
+        }
+    }
+
+    /// Parses a pattern; `open` says what becomes of a bracket that is not closed.
+    fn read<E>(marks: &[Mark], open: impl Fn(&str) -> Result<Token, E>) -> Result<Self, E> {
+        let signs = signs(marks);
         let mut tokens = Vec::new();
         let mut at = 0;
-        while let Some(&unit) = text.get(at) {
+        while let Some(&(unit, is_literal)) = signs.get(at) {
             at += 1;
-            let token = match char::from_u32(unit) {
+            let token = match char::from_u32(unit).filter(|_| !is_literal) {
                 Some('*') => Token::Run,
                 Some('?') => Token::One,
-                Some('[') => match set(&text[at..]) {
+                Some('[') => match set(&signs[at..]) {
                     Some((token, length)) => {
                         at += length;
                         token
                     }
-                    None => Token::Literal(unit),
+                    None => open("a [ without its ]")?,
                 },
-                Some('\\') if at < text.len() => {
-                    at += 1;
-                    Token::Literal(text[at - 1])
-                }
                 _ => Token::Literal(unit),
             };
             if token != Token::Run || tokens.last() != Some(&Token::Run) {
                 tokens.push(token);
             }
         }
-        Self(tokens)
+        Ok(Self(tokens))
     }
 
     /// Whether it begins with a literal dot; only then, or if `hidden` names are requested, does it match
     /// names that begin with one.
-    pub(super) fn begins_with_a_dot(&self) -> bool {
+    pub(crate) fn begins_with_a_dot(&self) -> bool {
         self.0.first() == Some(&Token::Literal(Unit::from('.')))
+    }
+
+    /// Whether it matches this name, whatever that costs.
+    pub(crate) fn matches(&self, name: &[u8]) -> bool {
+        self.means(name, &mut Budget::unlimited()) == Ok(true)
     }
 
     /// Whether it matches this name.
     ///
     /// # Errors
     /// [`Exhausted`] if the budget runs out.
-    pub(super) fn means(&self, name: &[u8], budget: &mut Budget) -> Result<bool, Exhausted> {
+    pub(crate) fn means(&self, name: &[u8], budget: &mut Budget) -> Result<bool, Exhausted> {
         let name = units(name);
         let (mut token, mut at) = (0, 0);
         // Where to resume if what follows the last `*` does not match: that `*` then takes one character
@@ -153,27 +222,20 @@ impl Token {
 }
 
 /// Parses the set that follows `[`; returns it and its length, `]` included.
-fn set(text: &[Unit]) -> Option<(Token, usize)> {
-    let is = |at: usize, wanted: char| text.get(at) == Some(&Unit::from(wanted));
+fn set(signs: &[Sign]) -> Option<(Token, usize)> {
+    let is = |at: usize, wanted: char| signs.get(at) == Some(&(Unit::from(wanted), false));
     let negated = is(0, '!') || is(0, '^');
     let first = usize::from(negated);
     let mut ranges = Vec::new();
     let mut at = first;
     // A bracket right at the beginning is a literal.
     while !is(at, ']') || at == first {
-        if is(at, '\\') {
-            at += 1;
-        }
-        let from = *text.get(at)?;
+        let (from, _) = *signs.get(at)?;
         at += 1;
         let mut to = from;
         if is(at, '-') && !is(at + 1, ']') {
-            at += 1;
-            if is(at, '\\') {
-                at += 1;
-            }
-            to = *text.get(at)?;
-            at += 1;
+            (to, _) = *signs.get(at + 1)?;
+            at += 2;
         }
         ranges.push((from, to));
     }
@@ -181,16 +243,11 @@ fn set(text: &[Unit]) -> Option<(Token, usize)> {
 }
 
 /// The text without the `\` before literal characters.
-pub(super) fn unescaped(text: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(text.len());
-    let mut bytes = text.iter();
-    while let Some(byte) = bytes.next() {
-        match (byte, bytes.as_slice().first()) {
-            (b'\\', Some(_)) => plain.extend(bytes.next()),
-            _ => plain.push(*byte),
-        }
-    }
-    plain
+pub(crate) fn unescaped(text: &[u8]) -> Vec<u8> {
+    backslashed(text)
+        .into_iter()
+        .map(|(byte, _)| byte)
+        .collect()
 }
 
 #[cfg(test)]
