@@ -14,3 +14,4 @@ mod replies;
 mod server;
 mod strangers;
 mod tls;
+mod urgent;
