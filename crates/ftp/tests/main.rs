@@ -5,6 +5,7 @@ mod client;
 mod common;
 mod drs;
 mod faults;
+mod fuzz;
 mod operator;
 mod partials;
 mod patterns;
