@@ -8,6 +8,7 @@ mod confined;
 mod demo;
 mod everybody;
 mod ftp_client;
+mod ftp_load;
 mod lab_exec;
 mod lab_exec_host;
 mod lab_run;

@@ -1,6 +1,6 @@
 //! What untrusted clients can do to a server: exhaust its memory, its ports, its processors.
 
-mod hostile;
+pub(crate) mod hostile;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,11 +27,11 @@ use crate::common::{
 const MEMORY: u64 = 64 << 10;
 
 /// Limits that allow unlimited guessing.
-const LENIENT: &str =
+pub(crate) const LENIENT: &str =
     "[limits]\nlogin_pause_ms = 0\nlogin_failures = 100000\nlogin_ban_failures = 0\n";
 
 /// A user `bob` whose password `secret` has a hash that is cheap to check.
-fn bob() -> String {
+pub(crate) fn bob() -> String {
     let cheap = Argon2::from(Params::new(8, 1, 1, None).unwrap());
     let hash = cheap.hash_password(b"secret").unwrap();
     format!("[[user]]\nname = \"bob\"\npassword = \"{hash}\"\nwrite = true\n")

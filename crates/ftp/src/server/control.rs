@@ -7,7 +7,7 @@ use fairwind_kernel::TcpInfo;
 use fairwind_transfer::limit_silence;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
@@ -48,7 +48,7 @@ impl Stream {
     /// Reads what has come; 0 at the end. May be cancelled at any time.
     async fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Plain(stream) => stream.read(bytes).await,
+            Self::Plain(stream) => read_plain(stream, bytes).await,
             Self::Tls(stream) => match stream.read(bytes).await {
                 // Many clients leave without TLS's closing message. Commands are whole lines: none is lost.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
@@ -68,6 +68,13 @@ impl Stream {
             Self::Closed => Err(io::ErrorKind::NotConnected.into()),
         }
     }
+}
+
+/// Reads what has come. A read ends before urgent data, with more behind it: `TcpStream`'s own would take the few bytes
+/// for all that there is, and wait for others.
+async fn read_plain(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
+    let read = || Ok(rustix::io::read(stream, &mut *bytes)?);
+    stream.async_io(Interest::READABLE, read).await
 }
 
 /// Lines in, replies out.

@@ -367,7 +367,7 @@ impl Process {
     }
 
     /// The targets of the links in `/proc/PID/fd`.
-    fn open_files(&self) -> impl Iterator<Item = PathBuf> {
+    pub(crate) fn open_files(&self) -> impl Iterator<Item = PathBuf> {
         let path = format!("/proc/{}/fd", self.child.id());
         let entries = std::fs::read_dir(path).unwrap();
         entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())

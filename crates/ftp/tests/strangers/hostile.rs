@@ -15,23 +15,23 @@ use crate::common::{Client, Process, connect_from, eventually, loopback, own_add
 const SOAK: &str = "FAIRWIND_FTP_SOAK_S";
 
 /// Reproducible pseudo-random numbers.
-struct Chance(u64);
+pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) as usize % bound
     }
 
-    fn of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+    pub(crate) fn of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
         choices[self.below(choices.len())]
     }
 }
 
 /// A malicious or malformed line.
-fn hostile(chance: &mut Chance, own: IpAddr) -> Vec<u8> {
+pub(crate) fn hostile(chance: &mut Chance, own: IpAddr) -> Vec<u8> {
     const VERBS: &[&str] = &[
         "USER", "PASS", "ACCT", "CWD", "XCWD", "CDUP", "QUIT", "REIN", "PORT", "PASV", "TYPE",
         "STRU", "MODE", "RETR", "STOR", "STOU", "APPE", "ALLO", "REST", "RNFR", "RNTO", "ABOR",
