@@ -390,7 +390,8 @@ impl Law {
         match (self.arrivals.front(), self.arrivals.back()) {
             (Some((began, before, offered)), Some((now, received, _))) => {
                 let arrived = received.saturating_sub(*before) as f64;
-                *now - *began >= self.trip && arrived > 0.7 * offered
+                let trips = (*now - *began).as_secs_f64() / self.trip.as_secs_f64().max(1e-6);
+                trips >= 1.0 && arrived / trips > 0.7 * offered
             }
             _ => false,
         }
@@ -827,6 +828,22 @@ mod tests {
                 // 80 kbit/s.
                 received: u64::from(step) * 100,
                 rtt: Some(Duration::from_millis(20)),
+                out_of_order: 0,
+            };
+            law.see(&seen, &Beside::default());
+        }
+        assert_eq!(law.window(), 10 * SEGMENT);
+    }
+
+    #[test]
+    fn a_window_that_is_not_used_stays_also_where_several_round_trips_pass_between_two_looks() {
+        let mut law = Law::new(SEGMENT);
+        for step in 1..2000 {
+            let seen = Seen {
+                at: step * STEP,
+                // Half a window in each of two round trips.
+                received: u64::from(step) * 10 * u64::from(SEGMENT),
+                rtt: Some(Duration::from_millis(5)),
                 out_of_order: 0,
             };
             law.see(&seen, &Beside::default());
