@@ -9,9 +9,7 @@
 //!   the window is filled evenly (cruise), and otherwise a whole one, in which the bursts of a sender that does not pace
 //!   pass. A sixteenth of the least is tolerated, at least 1.5 ms, at most 6 ms.
 //! - **ramp**: the window is doubled each round trip; from a quarter of what the path last carried on it grows by a quarter,
-//!   up to fifteen sixteenths. Where that is not known, it grows by a quarter from half of the greatest rate of arrivals on if
-//!   there was a queue.
-//! - **turn**: what is offered follows the window within a round trip, with what arrives: see [`Law::turn`].
+//!   up to fifteen sixteenths.
 //! - **cruise**: it grows by 1/32 a round trip, faster after some without a queue and where the path has carried more.
 //! - **check**: a queue has been seen twice, or once if it was large or packets came out of order with it. The window is what
 //!   arrived in the base round trip, less a sixteenth. If the queue has gone when all has come that the window before allowed,
@@ -48,14 +46,10 @@ const LARGE: u32 = 4;
 const FIRST_SEGMENTS: f64 = 10.0;
 /// Looks in a round trip while the window is filled evenly.
 const LOOKS: u32 = 4;
-/// Looks at what arrives that a crest takes.
-const CREST: usize = 4;
 /// The window changes no more often.
 const STEP_LEAST: Duration = Duration::from_millis(10);
 /// Beside a round trip and what the queue takes to go, until a changed window shows: the kernel's smoothing.
 const SETTLES: Duration = Duration::from_millis(8);
-/// A round-trip time that is less by this than 10 ms ago is that of a queue that goes.
-const FALLS: Duration = Duration::from_micros(500);
 /// The part of the path with which a ramp begins where others of the host are known to have gone.
 const FREE: f64 = 1.0 / 16.0;
 /// Looks without a queue that end the yielding.
@@ -105,10 +99,7 @@ enum Mode {
 #[derive(Clone, Debug)]
 pub struct Law {
     segment: f64,
-    /// Where the offered window goes, and what is offered; what is to be offered more of all that arrives.
     window: f64,
-    offered: f64,
-    growth: f64,
     mode: Mode,
     base: Option<Duration>,
     /// What the path carried for this host when nobody else disturbed it, bytes in flight; 0: unknown.
@@ -130,8 +121,6 @@ pub struct Law {
     /// there.
     edge: u64,
     old_edge: u64,
-    /// The latest round-trip time.
-    trip: Duration,
     /// A check waits for that no longer.
     settled: Duration,
     /// When this look ends, and its least and greatest round-trip time.
@@ -139,20 +128,15 @@ pub struct Law {
     look: Option<(Duration, Duration)>,
     /// Packets out of order until the latest look.
     out_of_order: u32,
-    /// The greatest rate at which bytes have arrived, bytes a second, and whether there was a queue in the latest look.
-    crest: f64,
-    is_bursty: bool,
     /// The mean of the bursts that looks usually have: the sender's own.
     bursts: Duration,
     /// The window with which the latest look without a queue ended.
     quiet: f64,
-    /// Moments of the latest round trip, with the bytes that had arrived and the window offered.
-    arrivals: VecDeque<(Duration, u64, f64)>,
+    /// Arrivals of the latest two round trips.
+    arrivals: VecDeque<(Duration, u64)>,
     /// Since when the window is one segment, and the least and greatest round-trip time since.
     least_since: Option<(Duration, Duration, Duration)>,
     latest: Option<Duration>,
-    /// Bytes received at the latest turn of the offered window.
-    turned: u64,
     yielded: Duration,
 }
 
@@ -163,8 +147,6 @@ impl Law {
         Law {
             segment,
             window: FIRST_SEGMENTS * segment,
-            offered: FIRST_SEGMENTS * segment,
-            growth: 0.0,
             mode: Mode::Ramp,
             base: None,
             path: 0.0,
@@ -178,26 +160,22 @@ impl Law {
             grows: Duration::ZERO,
             edge: 0,
             old_edge: 0,
-            trip: Duration::ZERO,
             settled: Duration::ZERO,
             due: Duration::ZERO,
             look: None,
             out_of_order: 0,
-            crest: 0.0,
-            is_bursty: false,
             bursts: Duration::ZERO,
             quiet: 0.0,
             arrivals: VecDeque::new(),
             least_since: None,
             latest: None,
-            turned: 0,
             yielded: Duration::ZERO,
         }
     }
 
     /// The window to be offered, bytes: one segment at least.
     pub fn window(&self) -> u32 {
-        self.offered as u32
+        self.window as u32
     }
 
     /// Whether others fill the path, or want more than half of it.
@@ -217,31 +195,12 @@ impl Law {
         if self.is_yielding() {
             self.yielded += since;
         }
-        let before = self.window;
         if let Some(rtt) = seen.rtt {
             self.sample(seen, rtt, beside);
         }
-        self.turn(before, seen.received);
         let offered = seen.received.saturating_add(self.window().into());
         self.edge = self.edge.max(offered);
         self.window()
-    }
-
-    /// The offered window goes to where it is to be within a round trip, with what arrives: a sender that does not pace
-    /// would send all that is offered at once as a burst, and pause for all that is taken away.
-    fn turn(&mut self, before: f64, received: u64) {
-        let arrived = received.saturating_sub(self.turned) as f64;
-        self.turned = received;
-        if self.window > before {
-            self.growth = self.window / self.offered - 1.0;
-        }
-        self.offered = if self.window > self.offered {
-            (self.offered + self.growth * arrived).min(self.window)
-        } else if self.window < self.offered / 2.0 {
-            self.window
-        } else {
-            (self.offered - arrived / 2.0).max(self.window)
-        };
     }
 
     fn sample(&mut self, seen: &Seen, rtt: Duration, beside: &Beside) {
@@ -252,10 +211,7 @@ impl Law {
         let (least, most) = self.look.unwrap_or((rtt, rtt));
         let (least, most) = (least.min(rtt), most.max(rtt));
         // What shows is the new window's queue only when all has come that the old one allowed.
-        let is_falling = rtt + FALLS < self.trip;
-        self.trip = rtt;
-        let is_on_its_way = seen.received < self.old_edge || is_falling;
-        if self.mode == Mode::Check && is_on_its_way && seen.at < self.settled {
+        if self.mode == Mode::Check && seen.received < self.old_edge && seen.at < self.settled {
             self.due = self.due.max(seen.at + SETTLES);
         }
         if seen.at < self.due {
@@ -269,7 +225,6 @@ impl Law {
         self.out_of_order = seen.out_of_order;
         // A loss with a queue is one of a full buffer; there is no time to look twice.
         let is_full = has_lost && most - base > tolerated;
-        self.is_bursty = most - base > tolerated;
         let step = rtt.max(STEP_LEAST);
         match self.mode {
             Mode::Ramp | Mode::Cruise => {
@@ -289,7 +244,6 @@ impl Law {
                     let lower = (self.window - 4.0 * burst).max(self.window / 4.0 * 3.0);
                     self.cut(base, Some(queue), beside);
                     self.window = self.window.min(lower.max(self.segment));
-                    self.offered = self.offered.min(self.window);
                     self.failed = 0;
                     self.wait_for(seen.at, step + queue);
                     return;
@@ -304,7 +258,10 @@ impl Law {
                 if self.warned == 0 {
                     self.quiet = self.window;
                 }
-                if self.warned == 0 && seen.at >= self.grows && self.is_used() {
+                if self.warned == 0
+                    && seen.at >= self.grows
+                    && self.rate() * least.as_secs_f64() > 0.7 * self.window
+                {
                     self.grow(base, beside);
                     self.grows = seen.at + step;
                 }
@@ -346,9 +303,7 @@ impl Law {
     fn wait_for(&mut self, at: Duration, trip: Duration) {
         self.grows = at;
         self.due = at + trip + SETTLES;
-        // More arrives until the kernel has the lower window and tells of it.
-        let late = self.edge.saturating_sub(self.turned) / 8;
-        self.old_edge = self.edge + late;
+        self.old_edge = self.edge;
         self.settled = self.due + trip;
     }
 
@@ -361,15 +316,8 @@ impl Law {
     }
 
     fn arrived(&mut self, seen: &Seen, rtt: Duration) {
-        let span = rtt.max(4 * STEP_LEAST);
-        self.arrivals
-            .push_back((seen.at, seen.received, self.offered));
-        if let Some((at, received, _)) = self.arrivals.iter().rev().nth(CREST) {
-            let seconds = seen.at.saturating_sub(*at).as_secs_f64();
-            self.crest = self
-                .crest
-                .max(seen.received.saturating_sub(*received) as f64 / seconds.max(1e-3));
-        }
+        let span = 2 * rtt.max(2 * STEP_LEAST);
+        self.arrivals.push_back((seen.at, seen.received));
         while self.arrivals.len() > 2 && self.arrivals[1].0 + span < seen.at {
             self.arrivals.pop_front();
         }
@@ -378,22 +326,10 @@ impl Law {
     /// Bytes a second.
     fn rate(&self) -> f64 {
         match (self.arrivals.front(), self.arrivals.back()) {
-            (Some((began, before, _)), Some((now, received, _))) if now > began => {
+            (Some((began, before)), Some((now, received))) if now > began => {
                 received.saturating_sub(*before) as f64 / (*now - *began).as_secs_f64()
             }
             _ => 0.0,
-        }
-    }
-
-    /// Whether the sender has sent most of what it was offered a round trip ago.
-    fn is_used(&self) -> bool {
-        match (self.arrivals.front(), self.arrivals.back()) {
-            (Some((began, before, offered)), Some((now, received, _))) => {
-                let arrived = received.saturating_sub(*before) as f64;
-                let trips = (*now - *began).as_secs_f64() / self.trip.as_secs_f64().max(1e-6);
-                trips >= 1.0 && arrived / trips > 0.7 * offered
-            }
-            _ => false,
         }
     }
 
@@ -418,7 +354,6 @@ impl Law {
         let share = self.share(self.path, base, beside);
         self.has_made_room |= share < self.window / 4.0 * 3.0;
         self.window = self.window.min(share);
-        self.offered = self.offered.min(share);
         let in_background = beside.background.len() as f64;
         self.is_making_room = share * (in_background + 1.0) < self.path / 2.0;
     }
@@ -435,15 +370,12 @@ impl Law {
         let share = self.share(self.carried / 16.0 * 15.0, base, beside);
         let lower = (own / 16.0 * 15.0).min(share).max(self.segment);
         self.window = self.window.min(lower);
-        // The queue goes on while the sender waits for this.
-        self.offered = self.offered.min(own.max(self.window));
         self.arrivals.clear();
         self.go(Mode::Check);
     }
 
     fn lower(&mut self) {
         self.window = (self.window / 4.0).max(self.segment);
-        self.offered = self.window;
     }
 
     /// Whether the window was lowered for others of the host that are no longer there.
@@ -467,13 +399,7 @@ impl Law {
             // Where the end is not known, others that grow find it.
             Mode::Ramp if self.path == 0.0 && beside.is_growing() => {}
             Mode::Ramp => {
-                let is_far = if self.path == 0.0 {
-                    let is_loaded =
-                        self.is_bursty && self.window > self.crest * base.as_secs_f64() / 2.0;
-                    !is_loaded
-                } else {
-                    self.window < share / 4.0
-                };
+                let is_far = self.path == 0.0 || self.window < share / 4.0;
                 self.window *= if is_far { 2.0 } else { 1.25 };
                 let end = share / 16.0 * 15.0;
                 if self.path > 0.0 && self.window >= end {
@@ -608,74 +534,6 @@ mod tests {
                 "{mbps} Mbit/s, {base_ms} ms: {queue:?}"
             );
             assert_eq!(path.law.yielded(), Duration::ZERO);
-        }
-    }
-
-    /// The share of a link of 100 Mbit/s that a sender has which sends all that it is offered at once, at 1 Gbit/s: from
-    /// five seconds on, for twenty; and how long the download yielded.
-    fn of_a_sender_in_bursts(base_ms: usize) -> (f64, Duration) {
-        let (link, sent_at_once) = (12_500, 125_000);
-        let mut law = Law::new(SEGMENT);
-        // Of each millisecond: the right edge offered; what the link carried, and when what it answers was offered.
-        let mut edges: Vec<u64> = Vec::new();
-        let mut carried: Vec<Vec<(u64, usize)>> = Vec::new();
-        let mut queue: VecDeque<(u64, usize)> = VecDeque::new();
-        let (mut sent, mut received, mut edge, mut at_five) = (0_u64, 0_u64, 0, 0);
-        let mut rtt_us = 0.0_f64;
-        for now in 0..25_000_usize {
-            if let Some(offered) = now.checked_sub(base_ms / 2) {
-                let bytes = edges[offered].saturating_sub(sent).min(sent_at_once);
-                sent += bytes;
-                queue.push_back((bytes, offered));
-            }
-            let mut room = link;
-            let mut leaves = Vec::new();
-            while let Some((bytes, offered)) = queue.front_mut() {
-                let part = room.min(*bytes);
-                leaves.push((part, *offered));
-                room -= part;
-                *bytes -= part;
-                if *bytes > 0 {
-                    break;
-                }
-                queue.pop_front();
-            }
-            carried.push(leaves);
-            for &(bytes, offered) in now
-                .checked_sub(base_ms / 2)
-                .map_or(&Vec::new(), |left| &carried[left])
-            {
-                received += bytes;
-                if bytes > 0 {
-                    let sample = (now - offered) as f64 * 1e3;
-                    rtt_us += (sample - rtt_us) / if rtt_us == 0.0 { 1.0 } else { 8.0 };
-                }
-            }
-            if now % 10 == 0 {
-                let seen = Seen {
-                    at: Duration::from_millis(now as u64),
-                    received,
-                    rtt: (rtt_us > 0.0).then(|| Duration::from_micros(rtt_us as u64)),
-                    out_of_order: 0,
-                };
-                law.see(&seen, &Beside::default());
-            }
-            edge = edge.max(received + u64::from(law.window()));
-            edges.push(edge);
-            if now == 5_000 {
-                at_five = received;
-            }
-        }
-        let share = (received - at_five) as f64 / (20_000 * link) as f64;
-        (share, law.yielded())
-    }
-
-    #[test]
-    fn a_sender_in_bursts_fills_the_link_too_and_is_not_taken_for_others() {
-        for base_ms in [20, 60, 200] {
-            let (share, yielded) = of_a_sender_in_bursts(base_ms);
-            assert!(share > 0.93, "{base_ms} ms: {share}");
-            assert_eq!(yielded, Duration::ZERO, "{base_ms} ms");
         }
     }
 
@@ -828,22 +686,6 @@ mod tests {
                 // 80 kbit/s.
                 received: u64::from(step) * 100,
                 rtt: Some(Duration::from_millis(20)),
-                out_of_order: 0,
-            };
-            law.see(&seen, &Beside::default());
-        }
-        assert_eq!(law.window(), 10 * SEGMENT);
-    }
-
-    #[test]
-    fn a_window_that_is_not_used_stays_also_where_several_round_trips_pass_between_two_looks() {
-        let mut law = Law::new(SEGMENT);
-        for step in 1..2000 {
-            let seen = Seen {
-                at: step * STEP,
-                // Half a window in each of two round trips.
-                received: u64::from(step) * 10 * u64::from(SEGMENT),
-                rtt: Some(Duration::from_millis(5)),
                 out_of_order: 0,
             };
             law.see(&seen, &Beside::default());
