@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::num::NonZeroUsize;
-use std::thread;
 
 use parking_lot::Mutex;
 
 use super::clash::{self, Places};
-use super::{ClientError, Connection, FileReport, Outcome, Retrieval, Storage};
+use super::{ClientError, Connection, FileReport, Outcome, Retrieval, Storage, workers};
 
 /// A file to transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +85,7 @@ pub fn run(
     }
     // Writes to an open stream have to stay in order.
     let in_order = places.contains(&None);
-    let workers = if in_order {
+    let count = if in_order {
         1
     } else {
         parallel.get().min(free.len()).max(1)
@@ -94,26 +93,16 @@ pub fn run(
     let progress = &first.options().progress;
     progress.expect(free.iter().filter_map(Job::size).sum());
     let shared = Shared {
-        jobs: Mutex::new(Jobs::new(free, workers)),
+        jobs: Mutex::new(Jobs::new(free, count)),
         outcome: Mutex::new(outcome),
     };
     let mut connections = vec![first];
-    for _ in 1..workers {
+    for _ in 1..count {
         connections.push(connections[0].another());
     }
-    let stopped = thread::scope(|scope| {
-        let threads: Vec<_> = connections
-            .into_iter()
-            .enumerate()
-            .map(|(number, connection)| {
-                let shared = &shared;
-                scope.spawn(move || shared.work(connection, number))
-            })
-            .collect();
-        let mut ended = threads.into_iter().map(|thread| thread.join());
-        ended.try_for_each(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    });
-    stopped?;
+    workers::work(connections, |connection, number| {
+        shared.work(connection, number)
+    })?;
     Ok(shared.outcome.into_inner())
 }
 

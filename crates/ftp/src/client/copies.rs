@@ -2,13 +2,12 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
-use std::thread;
 
 use parking_lot::Mutex;
 
 use super::clash::{self, Places};
 use super::local::partial_name;
-use super::{ClientError, Connection, FileReport, Outcome, place, third_party_file};
+use super::{ClientError, Connection, FileReport, Outcome, place, third_party_file, workers};
 
 /// A file to copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,28 +55,14 @@ pub fn run(
             (None, None) => queue.push_back((queue.len(), copy)),
         }
     }
-    let workers = parallel.get().min(queue.len()).max(1);
+    let count = parallel.get().min(queue.len()).max(1);
     let mut pairs = vec![(source, destination)];
-    for _ in 1..workers {
+    for _ in 1..count {
         pairs.push((pairs[0].0.another(), pairs[0].1.another()));
     }
-    let ended = thread::scope(|scope| {
-        let threads: Vec<_> = pairs
-            .into_iter()
-            .enumerate()
-            .map(|(worker, (source, destination))| {
-                let shared = &shared;
-                scope.spawn(move || shared.work(source, destination, worker))
-            })
-            .collect();
-        let ended = threads.into_iter().map(|thread| {
-            let ended = thread.join();
-            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        // All are waited for.
-        ended.fold(Ok(()), Result::and)
-    });
-    ended?;
+    workers::work(pairs, |(source, destination), worker| {
+        shared.work(source, destination, worker)
+    })?;
     Ok(shared.outcome.into_inner())
 }
 

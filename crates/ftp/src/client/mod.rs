@@ -47,6 +47,7 @@ mod target;
 mod third_party;
 pub mod tree;
 mod unix_listing;
+mod workers;
 
 pub(crate) use both_ends::at_once;
 pub use checksum::{Checksum, Verification};

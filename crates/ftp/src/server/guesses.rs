@@ -8,9 +8,7 @@ use fairwind_origin::Origin;
 use parking_lot::Mutex;
 
 use super::config::Limits;
-
-/// Most origins remembered.
-const MAX_ENTRIES: usize = 4_096;
+use super::origins::make_room;
 
 /// Most doublings of the pause.
 const DOUBLINGS: u32 = 4;
@@ -39,9 +37,11 @@ impl Guesses {
     /// Counts another wrong password; returns how long to delay the reply.
     pub(super) fn add(&self, origin: Origin, now: Instant, limits: &Limits) -> Duration {
         let mut guesses = self.0.lock();
-        if !guesses.contains_key(&origin) && guesses.len() >= MAX_ENTRIES {
-            make_room(&mut guesses, now, limits);
-        }
+        // Who has the fewest and oldest guesses is forgotten first.
+        let is_over = |wrong: &Wrong| wrong.is_over(now, limits);
+        make_room(&mut guesses, origin, is_over, |wrong| {
+            (wrong.count, wrong.last)
+        });
         let wrong = guesses.entry(origin).or_insert(Wrong {
             count: 0,
             last: now,
@@ -74,25 +74,11 @@ impl Guesses {
     }
 }
 
-/// Forgets what has expired, or else the origin with the fewest and oldest guesses.
-fn make_room(guesses: &mut HashMap<Origin, Wrong>, now: Instant, limits: &Limits) {
-    guesses.retain(|_, wrong| !wrong.is_over(now, limits));
-    if guesses.len() < MAX_ENTRIES {
-        return;
-    }
-    let least = guesses
-        .iter()
-        .min_by_key(|(_, wrong)| (wrong.count, wrong.last))
-        .map(|(origin, _)| *origin);
-    if let Some(least) = least {
-        guesses.remove(&least);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
+    use super::super::origins::MOST;
     use super::*;
 
     fn origin(number: u32) -> Origin {
@@ -154,7 +140,7 @@ mod tests {
         for number in 1..20_000 {
             guesses.add(origin(number), now, &limits());
         }
-        assert_eq!(guesses.0.lock().len(), MAX_ENTRIES);
+        assert_eq!(guesses.0.lock().len(), MOST);
         assert!(guesses.banned(origin(0), now, &limits()).is_some());
     }
 }

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use fairwind_origin::Origin;
 use parking_lot::Mutex;
 
-/// Most origins remembered.
-const MAX_ENTRIES: usize = 4_096;
+use super::origins::make_room;
 
 /// The time that a number a minute is for.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -25,9 +24,8 @@ impl Handshakes {
             return true;
         }
         let mut due = self.0.lock();
-        if !due.contains_key(&origin) && due.len() >= MAX_ENTRIES {
-            make_room(&mut due, now);
-        }
+        // Who has had the fewest is forgotten first.
+        make_room(&mut due, origin, |next| *next <= now, |next| *next);
         let next = due.entry(origin).or_insert(now);
         let begin = (*next).max(now);
         let end = begin + MINUTE / per_minute;
@@ -39,22 +37,11 @@ impl Handshakes {
     }
 }
 
-/// Forgets who counts no more, or else who has had the fewest.
-fn make_room(due: &mut HashMap<Origin, Instant>, now: Instant) {
-    due.retain(|_, next| *next > now);
-    if due.len() < MAX_ENTRIES {
-        return;
-    }
-    let least = due.iter().min_by_key(|(_, next)| **next);
-    if let Some(least) = least.map(|(origin, _)| *origin) {
-        due.remove(&least);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
+    use super::super::origins::MOST;
     use super::*;
 
     fn origin(number: u32) -> Origin {
@@ -83,10 +70,10 @@ mod tests {
     fn who_has_had_most_is_remembered_when_there_is_no_room() {
         let (handshakes, now) = (Handshakes::default(), Instant::now());
         assert!(handshakes.admit(origin(0), now, 2) && handshakes.admit(origin(0), now, 2));
-        for number in 1..=2 * MAX_ENTRIES as u32 {
+        for number in 1..=2 * MOST as u32 {
             assert!(handshakes.admit(origin(number), now, 2));
         }
-        assert_eq!(handshakes.0.lock().len(), MAX_ENTRIES);
+        assert_eq!(handshakes.0.lock().len(), MOST);
         assert!(!handshakes.admit(origin(0), now, 2));
     }
 }

@@ -31,6 +31,7 @@ mod messages;
 mod metrics;
 mod names;
 mod networks;
+mod origins;
 mod partial;
 mod passwords;
 mod ports;
