@@ -109,6 +109,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 /* It may have waited for this share of the advised round-trip time, or so long if that is less, us. */
 #define JUMP_WAIT 32U
 #define JUMP_WAIT_US 4000U
+/* Less than so many windows are reached as soon by doubling twice: a jump takes a round-trip time, and is looked at for another. */
+#define JUMP_LEAST 4U
 /* The way up from a yield begins no lower than this share of what it last had to itself. */
 #define RESTART 16
 /* A window grows by no more than this share a round. */
@@ -705,7 +707,8 @@ static u32 advised_window(struct sock *sk)
 						  param(sk, delay)))
 		return 0;
 	window = min(min(resume_promised(tp, start), 1U << 18) * PACKET, ca->free) / RESUME_JUMP;
-	if (window <= ca->window || tcp_packets_in_flight(tp) + resume_unsent(tp) <= tp->snd_cwnd ||
+	if (window <= JUMP_LEAST * ca->window ||
+	    tcp_packets_in_flight(tp) + resume_unsent(tp) <= tp->snd_cwnd ||
 	    !resume_take(sk, start))
 		return 0;
 	return window;

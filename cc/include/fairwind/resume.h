@@ -177,7 +177,8 @@ static inline bool resume_is_queued(u32 rtt_us, u32 path_us)
 /*
  * After the jump, slow start ends where a queue grows, even a small one: others may have the rest of what was promised. It
  * counts from a thirty-second of the path's round-trip time, but 1 to 4 ms; others may have had a queue before. A host that
- * stalls delays ACKs too, but not those of a sixteenth of a round-trip time.
+ * stalls delays ACKs too, but not those of a sixteenth of a round-trip time. Packets from before the jump left in trains,
+ * which queue behind themselves.
  */
 static inline void resume_watch_queue(struct tcp_sock *tp, struct resume *cr, s32 rtt_us)
 {
@@ -186,7 +187,8 @@ static inline void resume_watch_queue(struct tcp_sock *tp, struct resume *cr, s3
 
 	if (rtt_us <= 0)
 		return;
-	if ((u32)rtt_us <= path_us + min(max(path_us >> 5, 1000U), 4000U))
+	if ((u32)rtt_us <= path_us + min(max(path_us >> 5, 1000U), 4000U) ||
+	    (u32)rtt_us > now - cr->since_us)
 		cr->last_us = now;
 	else if (now - cr->last_us >= path_us >> 4)
 		tp->snd_ssthresh = min(tp->snd_ssthresh, tp->snd_cwnd);
@@ -287,9 +289,9 @@ static inline void resume_check_flight(struct sock *sk, struct resume *cr)
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 flight = tcp_packets_in_flight(tp);
 
-	resume_stop_pacing(sk);
 	cr->mark = tp->snd_nxt;
 	if (flight < cr->initial_window || flight <= cr->pipe_size) {
+		resume_stop_pacing(sk);
 		tp->snd_cwnd = min(tp->snd_cwnd, max(cr->pipe_size, (u32)cr->initial_window));
 		resume_enter(cr, RESUME_NORMAL, RESUME_RATE_LIMITED);
 	} else {
@@ -313,10 +315,9 @@ static inline void resume_retreat(struct sock *sk, struct resume *cr, enum resum
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	if (cr->phase == RESUME_UNVALIDATED) {
-		resume_stop_pacing(sk);
+	resume_stop_pacing(sk);
+	if (cr->phase == RESUME_UNVALIDATED)
 		cr->mark = tp->snd_nxt;
-	}
 	resume_enter(cr, RESUME_SAFE_RETREAT, trigger);
 	cr->window = max(cr->pipe_size / 2, RESUME_LEAST);
 	cr->since_us = tp->tcp_mstamp;
@@ -332,6 +333,20 @@ static inline void resume_end_retreat(struct tcp_sock *tp, struct resume *cr)
 	resume_enter(cr, RESUME_NORMAL, RESUME_RECOVERED);
 }
 
+/*
+ * Slow start after the jump is paced (TCP's twice the window in a round-trip time): it would send twice what a train of
+ * acknowledgements is for as fast as the path carries it, and take the queue of that for one of others.
+ */
+static inline void resume_follow_slow_start(struct sock *sk, struct resume *cr, s32 rtt_us)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (tcp_in_slow_start(tp))
+		resume_watch_queue(tp, cr, rtt_us);
+	else
+		resume_stop_pacing(sk);
+}
+
 static inline bool resume_in_reduction(const struct sock *sk)
 {
 	u8 state = cc_ca_state(sk);
@@ -345,9 +360,8 @@ static inline void resume_pkts_acked(struct sock *sk, struct resume *cr,
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 elapsed, acked;
 
-	if (cr->phase == RESUME_VALIDATING ||
-	    (cr->trigger == RESUME_VALIDATED && tcp_in_slow_start(tp)))
-		resume_watch_queue(tp, cr, sample->rtt_us);
+	if (cr->phase == RESUME_VALIDATING || cr->trigger == RESUME_VALIDATED)
+		resume_follow_slow_start(sk, cr, sample->rtt_us);
 	if (cr->phase == RESUME_NORMAL)
 		return;
 	if (cr->phase == RESUME_RECONNAISSANCE) {

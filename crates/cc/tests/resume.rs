@@ -271,13 +271,12 @@ fn the_jump_is_paced_over_the_current_round_trip_time() {
 }
 
 #[test]
-fn pacing_ends_with_the_jump_unless_others_want_it() {
-    let mut sender = Sender::jumped();
-    sender.send(1);
-    assert_eq!(sender.phase(), (Validating, Sent));
-    assert_eq!(sender.sk.sk_pacing_status, PACING_NONE);
-
-    for (status, max_pacing_rate) in [(PACING_FQ, u64::MAX), (PACING_NEEDED, 1 << 40)] {
+fn slow_start_after_the_jump_is_paced_and_pacing_ends_with_it_unless_others_want_it() {
+    for (status, max_pacing_rate, at_the_end) in [
+        (PACING_NONE, u64::MAX, PACING_NONE),
+        (PACING_FQ, u64::MAX, PACING_FQ),
+        (PACING_NEEDED, 1 << 40, PACING_NEEDED),
+    ] {
         let mut sender = Sender::advised(promise());
         sender.sk.sk_pacing_status = status;
         sender.sk.sk_max_pacing_rate = max_pacing_rate;
@@ -285,8 +284,33 @@ fn pacing_ends_with_the_jump_unless_others_want_it() {
         sender.send(1000);
         sender.send(1);
         assert_eq!(sender.phase(), (Validating, Sent));
-        assert_eq!(sender.sk.sk_pacing_status, status);
+        let paced = sender.sk.sk_pacing_status;
+        assert_ne!(paced, PACING_NONE);
+        while sender.sk.snd_cwnd < 1500 {
+            assert_eq!(sender.sk.sk_pacing_status, paced);
+            sender.at(sender.now_us + MS);
+            sender.ack(10);
+            sender.send(1000);
+        }
+        sender.ack(10);
+        assert_eq!(sender.sk.sk_pacing_status, at_the_end);
     }
+}
+
+#[test]
+fn packets_from_before_the_jump_show_no_queue_of_others() {
+    // They left at once, and come back 1.2 ms apart, as a path of 10 Mbit/s carries them.
+    let mut sender = Sender::advised(promise());
+    sender.confirm(10);
+    sender.send(1000);
+    sender.send(1);
+    assert_eq!(sender.phase(), (Validating, Sent));
+    for packet in 1..=18 {
+        sender.at(200 * MS + u64::from(packet) * 1200);
+        sender.rtt_us = RTT_US + packet * 1200;
+        sender.ack(1);
+    }
+    assert_eq!(sender.sk.snd_ssthresh, 1500);
 }
 
 #[test]
