@@ -9,13 +9,18 @@
 //!   the window is filled evenly (cruise), and otherwise a whole one, in which the bursts of a sender that does not pace
 //!   pass. A sixteenth of the least is tolerated, at least 1.5 ms, at most 6 ms.
 //! - **ramp**: the window is doubled each round trip; from a quarter of what the path last carried on it grows by a quarter,
-//!   up to fifteen sixteenths.
-//! - **cruise**: it grows by 1/32 a round trip, faster after some without a queue and where the path has carried more.
+//!   up to fifteen sixteenths. Where that is not known, it grows by a quarter from half of the greatest rate of arrivals on if
+//!   there was a queue.
+//! - **turn**: what is offered follows the window within a round trip, with what arrives: see [`Law::turn`].
+//! - **cruise**: it grows by 1/16 a round trip; from seven eighths of what the path has carried on by 1/128, and faster after some
+//!   round trips without a queue.
 //! - **check**: a queue has been seen twice, or once if it was large or packets came out of order with it. The window is what
 //!   arrived in the base round trip, less a sixteenth. If the queue has gone when all has come that the window before allowed,
 //!   it was the download's own.
-//! - **bursts**: a queue of more than 6 ms that comes and goes within a look of the cruise, beyond the sender's own bursts, is
-//!   somebody's slow start: the window makes room for four times as much, a quarter at most, and checks.
+//! - **bursts**: a round-trip time that rises by more than 5 ms within 50 ms, beyond the sender's own bursts, and stays for
+//!   20 ms, rises by somebody's slow start: the download itself grows too slowly for that, and a host that stalls catches up
+//!   at once. The window makes room at once for eight times as much, a quarter at most, and checks. A second burst until that has been
+//!   checked leaves no doubt: for forty round trips from then on the window grows by 1/128 at most.
 //! - **yield**: if not, others fill the path. The window is a quarter with every round trip, down to one segment, until
 //!   four looks in a row have shown no queue.
 //!
@@ -46,16 +51,28 @@ const LARGE: u32 = 4;
 const FIRST_SEGMENTS: f64 = 10.0;
 /// Looks in a round trip while the window is filled evenly.
 const LOOKS: u32 = 4;
+/// Looks at what arrives that a crest takes.
+const CREST: usize = 4;
 /// The window changes no more often.
 const STEP_LEAST: Duration = Duration::from_millis(10);
 /// Beside a round trip and what the queue takes to go, until a changed window shows: the kernel's smoothing.
 const SETTLES: Duration = Duration::from_millis(8);
+/// A round-trip time that is less by this than 10 ms ago is that of a queue that goes.
+const FALLS: Duration = Duration::from_micros(500);
 /// The part of the path with which a ramp begins where others of the host are known to have gone.
 const FREE: f64 = 1.0 / 16.0;
 /// Looks without a queue that end the yielding.
 const CLEAN: u32 = 4;
 /// Queues after a cut that are borne where others in the background share the path.
 const BEARS: u32 = 2;
+/// A round-trip time that rises by more within [`LATELY`], and stays for [`HELD`], rises by somebody's slow start.
+const RISES: Duration = Duration::from_millis(5);
+const LATELY: Duration = Duration::from_millis(50);
+const HELD: Duration = Duration::from_millis(20);
+/// Round trips in which the window grows slowly beside somebody who has started.
+const RESTS: u32 = 40;
+/// When a lower window shows, a slow start will have doubled three times.
+const DOUBLED: f64 = 8.0;
 /// Round trips without a queue after which growth becomes faster, and doublings of it.
 const PATIENCE: u32 = 6;
 const DOUBLINGS: u32 = 2;
@@ -99,7 +116,10 @@ enum Mode {
 #[derive(Clone, Debug)]
 pub struct Law {
     segment: f64,
+    /// Where the offered window goes, and what is offered; what is to be offered more of all that arrives.
     window: f64,
+    offered: f64,
+    growth: f64,
     mode: Mode,
     base: Option<Duration>,
     /// What the path carried for this host when nobody else disturbed it, bytes in flight; 0: unknown.
@@ -121,6 +141,8 @@ pub struct Law {
     /// there.
     edge: u64,
     old_edge: u64,
+    /// The latest round-trip time.
+    trip: Duration,
     /// A check waits for that no longer.
     settled: Duration,
     /// When this look ends, and its least and greatest round-trip time.
@@ -128,15 +150,25 @@ pub struct Law {
     look: Option<(Duration, Duration)>,
     /// Packets out of order until the latest look.
     out_of_order: u32,
+    /// The greatest rate at which bytes have arrived, bytes a second, and whether there was a queue in the latest look.
+    crest: f64,
+    is_bursty: bool,
     /// The mean of the bursts that looks usually have: the sender's own.
     bursts: Duration,
+    /// Round-trip times of the latest moments, and when room was last made for a burst.
+    lately: VecDeque<(Duration, Duration)>,
+    burst_at: Duration,
+    /// The window grows slowly until then.
+    rests: Duration,
     /// The window with which the latest look without a queue ended.
     quiet: f64,
-    /// Arrivals of the latest two round trips.
-    arrivals: VecDeque<(Duration, u64)>,
+    /// Moments of the latest round trip, with the bytes that had arrived and the window offered.
+    arrivals: VecDeque<(Duration, u64, f64)>,
     /// Since when the window is one segment, and the least and greatest round-trip time since.
     least_since: Option<(Duration, Duration, Duration)>,
     latest: Option<Duration>,
+    /// Bytes received at the latest turn of the offered window.
+    turned: u64,
     yielded: Duration,
 }
 
@@ -147,6 +179,8 @@ impl Law {
         Law {
             segment,
             window: FIRST_SEGMENTS * segment,
+            offered: FIRST_SEGMENTS * segment,
+            growth: 0.0,
             mode: Mode::Ramp,
             base: None,
             path: 0.0,
@@ -160,22 +194,29 @@ impl Law {
             grows: Duration::ZERO,
             edge: 0,
             old_edge: 0,
+            trip: Duration::ZERO,
             settled: Duration::ZERO,
             due: Duration::ZERO,
             look: None,
             out_of_order: 0,
+            crest: 0.0,
+            is_bursty: false,
             bursts: Duration::ZERO,
+            lately: VecDeque::new(),
+            burst_at: Duration::ZERO,
+            rests: Duration::ZERO,
             quiet: 0.0,
             arrivals: VecDeque::new(),
             least_since: None,
             latest: None,
+            turned: 0,
             yielded: Duration::ZERO,
         }
     }
 
     /// The window to be offered, bytes: one segment at least.
     pub fn window(&self) -> u32 {
-        self.window as u32
+        self.offered as u32
     }
 
     /// Whether others fill the path, or want more than half of it.
@@ -195,12 +236,31 @@ impl Law {
         if self.is_yielding() {
             self.yielded += since;
         }
+        let before = self.window;
         if let Some(rtt) = seen.rtt {
             self.sample(seen, rtt, beside);
         }
+        self.turn(before, seen.received);
         let offered = seen.received.saturating_add(self.window().into());
         self.edge = self.edge.max(offered);
         self.window()
+    }
+
+    /// The offered window goes to where it is to be within a round trip, with what arrives: a sender that does not pace
+    /// would send all that is offered at once as a burst, and pause for all that is taken away.
+    fn turn(&mut self, before: f64, received: u64) {
+        let arrived = received.saturating_sub(self.turned) as f64;
+        self.turned = received;
+        if self.window > before {
+            self.growth = self.window / self.offered - 1.0;
+        }
+        self.offered = if self.window > self.offered {
+            (self.offered + self.growth * arrived).min(self.window)
+        } else if self.window < self.offered / 2.0 {
+            self.window
+        } else {
+            (self.offered - arrived / 2.0).max(self.window)
+        };
     }
 
     fn sample(&mut self, seen: &Seen, rtt: Duration, beside: &Beside) {
@@ -208,10 +268,22 @@ impl Law {
         self.base = Some(base);
         self.arrived(seen, rtt);
         self.make_room(base, beside);
+        let rise = self.rise(seen.at, rtt, base);
+        if self.is_burst(seen.at, base, rise) {
+            self.make_way(seen.at, rise);
+            if self.mode == Mode::Cruise {
+                self.begin_check(seen.at, rtt + (rtt - base));
+                return;
+            }
+            self.rests = seen.at + RESTS * base;
+        }
         let (least, most) = self.look.unwrap_or((rtt, rtt));
         let (least, most) = (least.min(rtt), most.max(rtt));
         // What shows is the new window's queue only when all has come that the old one allowed.
-        if self.mode == Mode::Check && seen.received < self.old_edge && seen.at < self.settled {
+        let is_falling = rtt + FALLS < self.trip;
+        self.trip = rtt;
+        let is_on_its_way = seen.received < self.old_edge || is_falling;
+        if self.mode == Mode::Check && is_on_its_way && seen.at < self.settled {
             self.due = self.due.max(seen.at + SETTLES);
         }
         if seen.at < self.due {
@@ -225,6 +297,7 @@ impl Law {
         self.out_of_order = seen.out_of_order;
         // A loss with a queue is one of a full buffer; there is no time to look twice.
         let is_full = has_lost && most - base > tolerated;
+        self.is_bursty = most - base > tolerated;
         let step = rtt.max(STEP_LEAST);
         match self.mode {
             Mode::Ramp | Mode::Cruise => {
@@ -233,21 +306,7 @@ impl Law {
                 } else {
                     0
                 };
-                // The window is filled evenly: what comes and goes is a burst of somebody's slow start, which will have
-                // doubled twice when a lower window shows.
-                let is_burst = self.mode == Mode::Cruise
-                    && queue <= tolerated
-                    && most - base > TOLERATED_MOST + 2 * self.bursts;
                 self.bursts = (7 * self.bursts + (most - least)) / 8;
-                if is_burst {
-                    let burst = self.rate() * (most - base).as_secs_f64();
-                    let lower = (self.window - 4.0 * burst).max(self.window / 4.0 * 3.0);
-                    self.cut(base, Some(queue), beside);
-                    self.window = self.window.min(lower.max(self.segment));
-                    self.failed = 0;
-                    self.wait_for(seen.at, step + queue);
-                    return;
-                }
                 if self.warned >= 2 || is_full || queue > LARGE * tolerated {
                     let is_small = queue <= LARGE * tolerated && !is_full;
                     self.cut(base, is_small.then_some(queue), beside);
@@ -258,11 +317,8 @@ impl Law {
                 if self.warned == 0 {
                     self.quiet = self.window;
                 }
-                if self.warned == 0
-                    && seen.at >= self.grows
-                    && self.rate() * least.as_secs_f64() > 0.7 * self.window
-                {
-                    self.grow(base, beside);
+                if self.warned == 0 && seen.at >= self.grows && self.is_used() {
+                    self.grow(seen.at, base, beside);
                     self.grows = seen.at + step;
                 }
             }
@@ -299,12 +355,55 @@ impl Law {
         self.due = seen.at + (step / looks).max(STEP_LEAST);
     }
 
+    /// Looks whose the queue is, when what the lower window allows shows.
+    fn begin_check(&mut self, at: Duration, trip: Duration) {
+        self.arrivals.clear();
+        self.look = None;
+        self.failed = 0;
+        self.go(Mode::Check);
+        self.wait_for(at, trip.max(STEP_LEAST));
+    }
+
     /// The queue is looked at when what the window allows from now on shows, in a round trip of so long.
     fn wait_for(&mut self, at: Duration, trip: Duration) {
         self.grows = at;
         self.due = at + trip + SETTLES;
-        self.old_edge = self.edge;
+        // More arrives until the kernel has the lower window and tells of it.
+        let late = self.edge.saturating_sub(self.turned) / 8;
+        self.old_edge = self.edge + late;
         self.settled = self.due + trip;
+    }
+
+    /// By how much the round-trip time has risen lately, and stayed.
+    fn rise(&mut self, at: Duration, rtt: Duration, base: Duration) -> Duration {
+        let held = HELD.min(base / 2);
+        self.lately.push_back((at, rtt));
+        while self.lately.len() > 1 && self.lately[0].0 + LATELY + held < at {
+            self.lately.pop_front();
+        }
+        let since = |then: Duration| {
+            let lately = self.lately.iter().filter(|(at, _)| *at >= then);
+            lately.map(|(_, rtt)| *rtt).min().unwrap_or(rtt)
+        };
+        since(at.saturating_sub(held)) - since(Duration::ZERO)
+    }
+
+    /// Whether so much of a rise is somebody's slow start, for which there has been no room yet.
+    fn is_burst(&self, at: Duration, base: Duration, rise: Duration) -> bool {
+        matches!(self.mode, Mode::Cruise | Mode::Check)
+            && rise > RISES + self.bursts
+            && at > self.burst_at + base / 2
+    }
+
+    /// Makes room for a slow start, of which a burst has just arrived.
+    fn make_way(&mut self, at: Duration, rise: Duration) {
+        let room = DOUBLED * self.rate() * rise.as_secs_f64();
+        self.window = (self.window - room)
+            .max(self.window / 4.0 * 3.0)
+            .max(self.segment);
+        self.offered = self.offered.min(self.window);
+        self.lately.clear();
+        self.burst_at = at;
     }
 
     fn go(&mut self, mode: Mode) {
@@ -316,8 +415,15 @@ impl Law {
     }
 
     fn arrived(&mut self, seen: &Seen, rtt: Duration) {
-        let span = 2 * rtt.max(2 * STEP_LEAST);
-        self.arrivals.push_back((seen.at, seen.received));
+        let span = rtt.max(4 * STEP_LEAST);
+        self.arrivals
+            .push_back((seen.at, seen.received, self.offered));
+        if let Some((at, received, _)) = self.arrivals.iter().rev().nth(CREST) {
+            let seconds = seen.at.saturating_sub(*at).as_secs_f64();
+            self.crest = self
+                .crest
+                .max(seen.received.saturating_sub(*received) as f64 / seconds.max(1e-3));
+        }
         while self.arrivals.len() > 2 && self.arrivals[1].0 + span < seen.at {
             self.arrivals.pop_front();
         }
@@ -326,10 +432,22 @@ impl Law {
     /// Bytes a second.
     fn rate(&self) -> f64 {
         match (self.arrivals.front(), self.arrivals.back()) {
-            (Some((began, before)), Some((now, received))) if now > began => {
+            (Some((began, before, _)), Some((now, received, _))) if now > began => {
                 received.saturating_sub(*before) as f64 / (*now - *began).as_secs_f64()
             }
             _ => 0.0,
+        }
+    }
+
+    /// Whether the sender has sent most of what it was offered a round trip ago.
+    fn is_used(&self) -> bool {
+        match (self.arrivals.front(), self.arrivals.back()) {
+            (Some((began, before, offered)), Some((now, received, _))) => {
+                let arrived = received.saturating_sub(*before) as f64;
+                let trips = (*now - *began).as_secs_f64() / self.trip.as_secs_f64().max(1e-6);
+                trips >= 1.0 && arrived / trips > 0.7 * offered
+            }
+            _ => false,
         }
     }
 
@@ -354,6 +472,7 @@ impl Law {
         let share = self.share(self.path, base, beside);
         self.has_made_room |= share < self.window / 4.0 * 3.0;
         self.window = self.window.min(share);
+        self.offered = self.offered.min(share);
         let in_background = beside.background.len() as f64;
         self.is_making_room = share * (in_background + 1.0) < self.path / 2.0;
     }
@@ -370,12 +489,15 @@ impl Law {
         let share = self.share(self.carried / 16.0 * 15.0, base, beside);
         let lower = (own / 16.0 * 15.0).min(share).max(self.segment);
         self.window = self.window.min(lower);
+        // The queue goes on while the sender waits for this.
+        self.offered = self.offered.min(own.max(self.window));
         self.arrivals.clear();
         self.go(Mode::Check);
     }
 
     fn lower(&mut self) {
         self.window = (self.window / 4.0).max(self.segment);
+        self.offered = self.window;
     }
 
     /// Whether the window was lowered for others of the host that are no longer there.
@@ -392,14 +514,20 @@ impl Law {
         self.go(Mode::Ramp);
     }
 
-    fn grow(&mut self, base: Duration, beside: &Beside) {
+    fn grow(&mut self, at: Duration, base: Duration, beside: &Beside) {
         let share = self.share(self.path, base, beside);
         let is_shared = !self.is_alone(base, beside);
         match self.mode {
             // Where the end is not known, others that grow find it.
             Mode::Ramp if self.path == 0.0 && beside.is_growing() => {}
             Mode::Ramp => {
-                let is_far = self.path == 0.0 || self.window < share / 4.0;
+                let is_far = if self.path == 0.0 {
+                    let is_loaded =
+                        self.is_bursty && self.window > self.crest * base.as_secs_f64() / 2.0;
+                    !is_loaded
+                } else {
+                    self.window < share / 4.0
+                };
                 self.window *= if is_far { 2.0 } else { 1.25 };
                 let end = share / 16.0 * 15.0;
                 if self.path > 0.0 && self.window >= end {
@@ -420,11 +548,15 @@ impl Law {
             _ => {
                 self.rounds += 1;
                 let doublings = (self.rounds.saturating_sub(PATIENCE) / 2).min(DOUBLINGS);
-                // What the path has carried before is got back faster.
                 let is_back = self.window >= self.path / 8.0 * 7.0;
-                let doublings = if is_back { doublings } else { doublings.max(1) };
-                let step = (self.window / 32.0).max(self.segment / 2.0);
-                self.window += step * f64::from(1u32 << doublings);
+                let part = if at < self.rests || (is_back && doublings == 0) {
+                    1.0 / 128.0
+                } else {
+                    // What the path has carried before is got back faster.
+                    let doublings = doublings.max(u32::from(!is_back));
+                    f64::from(1u32 << doublings) / 32.0
+                };
+                self.window += (part * self.window).max(self.segment / 2.0);
             }
         }
         // More than a receiver can offer, so that nothing overflows.
@@ -453,6 +585,9 @@ impl Law {
         is_long
     }
 }
+
+#[cfg(test)]
+mod link;
 
 #[cfg(test)]
 mod tests {
@@ -534,6 +669,33 @@ mod tests {
                 "{mbps} Mbit/s, {base_ms} ms: {queue:?}"
             );
             assert_eq!(path.law.yielded(), Duration::ZERO);
+        }
+    }
+
+    #[test]
+    fn a_sender_in_bursts_fills_the_link_too_and_is_not_taken_for_others() {
+        for base_ms in [20, 60, 200] {
+            let outcome = link::run(base_ms, true, 0, 5_000);
+            assert!(
+                outcome.download > 0.93,
+                "{base_ms} ms: {}",
+                outcome.download
+            );
+            assert_eq!(outcome.yielded, Duration::ZERO, "{base_ms} ms");
+        }
+    }
+
+    #[test]
+    fn others_that_start_beside_it_have_nearly_what_they_would_have_alone() {
+        for (base_ms, flows) in [(20, 1), (60, 1), (60, 8), (200, 1), (200, 8)] {
+            let alone = link::run(base_ms, false, flows, 0).others;
+            // At moments all over the download's own cycle.
+            let starts = (0..8).map(|part| 6_000 + part * base_ms * 3 / 8);
+            let kept: Vec<f64> = starts
+                .map(|start| link::run(base_ms, true, flows, start).others / alone)
+                .collect();
+            let mean = kept.iter().sum::<f64>() / 8.0;
+            assert!(mean > 0.93, "{base_ms} ms, {flows}: {kept:.3?}");
         }
     }
 
@@ -620,16 +782,20 @@ mod tests {
             path.pass(0.01);
         }
         let before = path.law.window();
-        // 10 ms for a tenth of a look.
-        path.queue = path.rate * 0.01;
-        path.pass(0.01);
-        path.queue = 0.0;
-        path.pass(0.05);
-        assert!(
-            path.law.window() < before / 10 * 9,
-            "{before}, {}",
+        let mut window_after = |steps: u32| {
+            for _ in 0..steps {
+                path.queue = path.rate * 0.01;
+                path.pass(0.01);
+            }
+            path.queue = 0.0;
+            path.pass(0.05);
             path.law.window()
-        );
+        };
+        // A host that stalls catches up at once.
+        let window = window_after(1);
+        assert!(window >= before, "{before}, {window}");
+        let window = window_after(4);
+        assert!(window < before / 10 * 9, "{before}, {window}");
     }
 
     #[test]
@@ -661,6 +827,7 @@ mod tests {
             path.pass(5.0);
             path.beside.background = background;
             path.law.mode = Mode::Check;
+            path.law.look = None;
             for _ in 0..cuts {
                 let seen = Seen {
                     at: path.law.due.max(path.law.settled),
@@ -686,6 +853,22 @@ mod tests {
                 // 80 kbit/s.
                 received: u64::from(step) * 100,
                 rtt: Some(Duration::from_millis(20)),
+                out_of_order: 0,
+            };
+            law.see(&seen, &Beside::default());
+        }
+        assert_eq!(law.window(), 10 * SEGMENT);
+    }
+
+    #[test]
+    fn a_window_that_is_not_used_stays_also_where_several_round_trips_pass_between_two_looks() {
+        let mut law = Law::new(SEGMENT);
+        for step in 1..2000 {
+            let seen = Seen {
+                at: step * STEP,
+                // Half a window in each of two round trips.
+                received: u64::from(step) * 10 * u64::from(SEGMENT),
+                rtt: Some(Duration::from_millis(5)),
                 out_of_order: 0,
             };
             law.see(&seen, &Beside::default());
