@@ -21,7 +21,7 @@ use crate::protocol::Reply;
 use crate::protocol::line::{Line, LineDecoder, escaped};
 use crate::protocol::path::one_line;
 use crate::protocol::reply::{LONGEST, ReplyReader};
-use crate::tls::Protected;
+use crate::tls::{Fingerprint, Protected};
 
 /// Longest accepted line of a reply, bytes.
 const LONGEST_LINE: usize = 16 << 10;
@@ -206,6 +206,14 @@ impl Control {
     /// From now on waits so long for replies, until this says to stop.
     pub(super) fn adopt(&mut self, patience: Duration, progress: Arc<dyn Progress>) {
         (self.patience, self.progress) = (patience, progress);
+    }
+
+    /// The certificate that the server has shown; none in clear.
+    pub(super) fn certificate(&self) -> Option<Fingerprint> {
+        let shown = self.protection.as_ref()?.connection().peer_certificates()?;
+        shown
+            .first()
+            .map(|certificate| Fingerprint::of(certificate))
     }
 
     /// Whether the server has neither said anything unasked nor closed the connection.

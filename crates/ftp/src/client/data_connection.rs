@@ -85,6 +85,7 @@ impl Session {
         behind: Behind,
     ) -> Result<Channel, ClientError> {
         self.settle_ahead()?;
+        self.leave_third_party()?;
         if let Behind::File(Some(method)) = behind
             && self.takes_commands_in_advance()
         {
@@ -189,6 +190,11 @@ impl Session {
     /// The address in the reply to PASV, unchecked.
     pub(super) fn ask_pasv(&mut self) -> Result<SocketAddr, ClientError> {
         let reply = self.control.ask("PASV", b"")?;
+        self.passive_in(reply)
+    }
+
+    /// The address in a reply to PASV or CPSV, unchecked.
+    pub(super) fn passive_in(&self, reply: Reply) -> Result<SocketAddr, ClientError> {
         if reply.code != 227 {
             return Err(self.control.refused(reply));
         }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::clash::Settled;
 use super::progress::wait;
+use super::third_party_tls::End;
 use super::{ClientError, Credentials, FileReport, Options, Place, Session};
 
 /// Longest pause between two attempts.
@@ -19,6 +20,8 @@ pub struct Connection {
     was_open: bool,
     /// The file that is likely to be downloaded after the next one.
     next: Option<Vec<u8>>,
+    /// Which end was the TLS client in the last copy from here.
+    pub(super) tls_client: Option<End>,
     /// Files put in their final place by this connection and those derived from it.
     settled: Arc<Settled>,
 }
@@ -108,6 +111,7 @@ impl Connection {
             session: None,
             was_open: false,
             next: None,
+            tls_client: None,
             settled: Arc::default(),
         }
     }

@@ -13,6 +13,7 @@ use super::control::Control;
 use super::listing::{self, Entry, Kind};
 use super::name_encoding::{NameEncoding, first_odd_name};
 use super::protection;
+use super::third_party_tls::Told;
 use super::{
     ClientError, ControlConnection, Credentials, Features, Options, Place, SessionExtension,
 };
@@ -47,6 +48,8 @@ pub struct Session {
     pub(super) known: Option<(Vec<u8>, Original)>,
     /// TLS, if the session has it: then data connections have it, too.
     pub(super) tls: Option<ClientSessionTls>,
+    /// What the server knows of the other one in a third-party transfer.
+    pub(super) told: Told,
     /// The login directory.
     home: Option<Vec<u8>>,
 }
@@ -107,6 +110,7 @@ impl Session {
             ahead: Ahead::default(),
             known: None,
             tls,
+            told: Told::default(),
             home: None,
         };
         session.open_extensions();

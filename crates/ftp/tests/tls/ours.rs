@@ -11,7 +11,7 @@ use std::time::Duration;
 use fairwind_ftp::assembly::{ClientSetup, client_extensions};
 use fairwind_ftp::client::{
     ClientError, Connection, Credentials, DataMode, FileReport, Options, Place, Progress,
-    Retrieval, Storage, TlsPolicy, Verification, third_party,
+    Retrieval, Storage, TlsPolicy, Verification,
 };
 use fairwind_ftp::tls::{ClientTls, Fingerprint, TlsSettings};
 use fairwind_transfer::Buffer;
@@ -260,7 +260,7 @@ fn a_client_shows_its_certificate_on_all_connections() {
 }
 
 #[derive(Default)]
-struct Notes(Mutex<Vec<String>>);
+pub(super) struct Notes(pub Mutex<Vec<String>>);
 
 impl Progress for Notes {
     fn note(&self, text: &str) {
@@ -270,19 +270,19 @@ impl Progress for Notes {
 
 /// A server that speaks TLS if it has a certificate, and says what a test wants.
 #[derive(Clone, Default)]
-struct Script {
-    tls: Option<Arc<ServerConfig>>,
+pub(super) struct Script {
+    pub tls: Option<Arc<ServerConfig>>,
     /// In place of the reply to AUTH.
-    auth: Option<&'static str>,
-    content: Vec<u8>,
+    pub auth: Option<&'static str>,
+    pub content: Vec<u8>,
     /// Bytes after which data connections are cut off, one after the other; then they end in order.
-    cuts: Vec<usize>,
+    pub cuts: Vec<usize>,
     /// SIZE is answered.
-    sized: bool,
+    pub sized: bool,
 }
 
-struct Scripted {
-    address: SocketAddr,
+pub(super) struct Scripted {
+    pub address: SocketAddr,
     heard: Arc<Mutex<Vec<String>>>,
 }
 
@@ -290,7 +290,7 @@ trait ReadWrite: Read + Write + Send {}
 impl<T: Read + Write + Send> ReadWrite for T {}
 
 impl Scripted {
-    fn start(script: Script) -> Self {
+    pub(super) fn start(script: Script) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -384,8 +384,12 @@ fn serve(
 }
 
 /// The TLS of a scripted server.
-fn served(authority: &Authority) -> Option<Arc<ServerConfig>> {
-    let issued = authority.issue(&["localhost"]);
+pub(super) fn served(authority: &Authority) -> Option<Arc<ServerConfig>> {
+    Some(Arc::new(serving(&authority.issue(&["localhost"]))))
+}
+
+/// TLS of a server with this certificate.
+pub(super) fn serving(issued: &Issued) -> ServerConfig {
     let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -393,7 +397,7 @@ fn served(authority: &Authority) -> Option<Arc<ServerConfig>> {
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key);
-    Some(Arc::new(config.unwrap()))
+    config.unwrap()
 }
 
 #[test]
@@ -522,21 +526,4 @@ fn a_server_that_does_not_protect_data_gets_none() {
         .err()
         .unwrap();
     assert!(error.to_string().contains("no TLS"), "{error}");
-}
-
-#[test]
-fn copies_between_servers_are_refused_under_tls() {
-    let server = Server::start();
-    let at =
-        |scheme, options| Connection::new(place(scheme, server.running.address), alice(), options);
-    let plain = || at("ftp", options(TlsSettings::default()));
-    let wished = Options {
-        tls_policy: TlsPolicy::Offered,
-        ..options(TlsSettings::default())
-    };
-    for mut protected in [at("ftps", trusting(&server.authority)), at("ftp", wished)] {
-        let error = third_party(&mut plain(), &mut protected, 0).err().unwrap();
-        assert!(matches!(&error, ClientError::Usage(_)), "{error}");
-        assert!(error.to_string().contains("cannot be protected"), "{error}");
-    }
 }
