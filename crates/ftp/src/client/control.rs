@@ -164,6 +164,17 @@ impl Control {
         self.last_reply(patience)
     }
 
+    /// The next reply, which may be preliminary, to the next of the commands sent ahead.
+    ///
+    /// # Errors
+    /// As for [`reply`](Self::reply).
+    pub(super) fn first_reply_ahead(&mut self, patience: Duration) -> Result<Reply, ClientError> {
+        if let Some(asked) = self.owed.pop_front() {
+            self.asked = asked;
+        }
+        self.reply(patience)
+    }
+
     /// A command as it is sent, and as it is shown.
     fn line(&self, verb: &str, argument: &[u8]) -> Result<(Vec<u8>, String), ClientError> {
         if argument
