@@ -17,8 +17,8 @@ use fairwind_ftp::tls::{ClientTls, Fingerprint, TlsSettings};
 use fairwind_transfer::Buffer;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 
 use super::authority::{Issued, Time};
 use super::{Authority, Server};
@@ -279,10 +279,15 @@ pub(super) struct Script {
     pub cuts: Vec<usize>,
     /// SIZE is answered.
     pub sized: bool,
+    /// How it is the TLS client of another server, after CPSV.
+    pub as_client: Option<Arc<ClientConfig>>,
+    /// What it has stored.
+    pub stored: Arc<Mutex<Vec<u8>>>,
 }
 
 pub(super) struct Scripted {
     pub address: SocketAddr,
+    pub stored: Arc<Mutex<Vec<u8>>>,
     heard: Arc<Mutex<Vec<String>>>,
 }
 
@@ -295,6 +300,7 @@ impl Scripted {
         let address = listener.local_addr().unwrap();
         let heard = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&heard);
+        let stored = Arc::clone(&script.stored);
         let cuts = Arc::new(Mutex::new(script.cuts.clone().into_iter()));
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -304,10 +310,14 @@ impl Scripted {
                 });
             }
         });
-        Self { address, heard }
+        Self {
+            address,
+            stored,
+            heard,
+        }
     }
 
-    fn has_heard(&self, verb: &str) -> bool {
+    pub(super) fn has_heard(&self, verb: &str) -> bool {
         let heard = self.heard.lock().unwrap();
         heard.iter().any(|line| line.starts_with(verb))
     }
@@ -376,6 +386,27 @@ fn serve(
                 stream.sock.shutdown(Shutdown::Write)?;
                 "226 all of it".into()
             }
+            "FEAT" if script.as_client.is_some() => "211-Features\r\n CPSV\r\n211 End".into(),
+            "CPSV" => {
+                let listener = TcpListener::bind("127.0.0.1:0")?;
+                let port = listener.local_addr()?.port();
+                passive = Some(listener);
+                format!("227 (127,0,0,1,{},{})", port >> 8, port & 255)
+            }
+            "STOR" => {
+                lines.get_mut().write_all(b"150 go on\r\n")?;
+                lines.get_mut().flush()?;
+                let (stream, _) = passive.take().unwrap().accept()?;
+                let config = script.as_client.clone().unwrap();
+                let name = ServerName::try_from("localhost").unwrap();
+                let connection = ClientConnection::new(config, name).unwrap();
+                let mut content = Vec::new();
+                StreamOwned::new(connection, stream).read_to_end(&mut content)?;
+                *script.stored.lock().unwrap() = content;
+                "226 all of it".into()
+            }
+            "RNFR" => "350 ready".into(),
+            "RNTO" => "250 done".into(),
             "TYPE" | "PBSZ" | "PROT" | "OPTS" => "200 fine".into(),
             "QUIT" => "221 bye".into(),
             _ => "502 no".into(),

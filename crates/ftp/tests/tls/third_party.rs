@@ -22,7 +22,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ServerConnection, StreamOwned};
 
 use super::authority::Issued;
-use super::ours::{Notes, Script, Scripted, alice, options, place, served, trusting};
+use super::ours::{Notes, Script, Scripted, alice, options, place, served, serving, trusting};
 use super::servers::proftpd_tls;
 use super::{Authority, Secure, Server, Tls, tls};
 use crate::client::others::Vsftpd;
@@ -134,6 +134,26 @@ fn servers_that_cannot_be_tls_clients_are_told_so() {
     let mut to = at("ftpes", server.running.address, trusting(&server.authority));
     let error = third_party(&mut from, &mut to, 0).unwrap_err();
     assert!(!matches!(&error, ClientError::Usage(_)), "{error}");
+}
+
+/// CPSV, as servers without SSCN have it: the server listens and is the TLS client.
+#[test]
+fn a_server_that_can_only_listen_as_tls_client_does_so() {
+    let (authority, ours) = (Authority::new(), Server::start());
+    let content = noise(300_000);
+    ours.running.write("x", &content);
+    let own = authority.issue(&["localhost"]);
+    let other = Scripted::start(Script {
+        tls: Some(Arc::new(serving(&own))),
+        as_client: Some(ours.authority.client_with(own)),
+        ..Script::default()
+    });
+    let stored = Arc::clone(&other.stored);
+    let mut from = at("ftpes", ours.running.address, trusting(&ours.authority));
+    let mut to = at("ftpes", other.address, trusting(&authority));
+    third_party(&mut from, &mut to, 0).unwrap();
+    assert!(other.has_heard("CPSV") && !other.has_heard("SSCN"));
+    assert!(*stored.lock().unwrap() == content);
 }
 
 #[test]
@@ -388,7 +408,7 @@ fn servers_right_size_inside_the_protection_whichever_is_the_tls_client() {
     let server = Server::start();
     let peer = server.authority.issue(&["localhost"]);
     let known = fingerprint(&peer);
-    let as_server = Arc::new(super::ours::serving(&peer));
+    let as_server = Arc::new(serving(&peer));
     let as_client = server.authority.client_with(peer);
     for is_tls_client in [false, true] {
         let mut client = with_peer(&server, &known);
