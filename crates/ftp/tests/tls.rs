@@ -10,6 +10,7 @@ mod peers;
 mod resumption;
 mod revocation;
 mod servers;
+mod third_party;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

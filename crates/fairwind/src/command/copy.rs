@@ -19,12 +19,13 @@ refuses, the other way round. Most servers refuse data connections with stranger
 (RFC 2577): `fairwind serve --foreign-peer NETWORK` allows those of a network. A file appears under
 its name when all of it has arrived and both servers compute the same checksum. Repeat the command to
 continue after a failure. With --recursive, a file with the same size and time on both servers is not
-copied again.
+copied again. If both servers are spoken to under TLS, so is what goes from one to the other.
 
 Examples:
   fairwind copy ftp://a.example.org/big.iso ftp://alice@b.example.org/big.iso
   fairwind copy --recursive ftp://a.example.org/run7 ftp://alice@b.example.org/runs/ --parallel 4
-  fairwind copy ftp://a.example.org/big.iso ftp://alice@b.example.org/incoming/ --json")]
+  fairwind copy ftp://a.example.org/big.iso ftp://alice@b.example.org/incoming/ --json
+  fairwind copy ftpes://a.example.org/big.iso ftpes://alice@b.example.org/")]
 pub(crate) struct Copy {
     /// URL of the file or, with --recursive, directory; with patterns if wanted
     from: String,

@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 
 use parking_lot::Mutex;
 
+use super::ahead::Upcoming;
 use super::clash::{self, Places};
 use super::{ClientError, Connection, FileReport, Outcome, Retrieval, Storage, workers};
 
@@ -145,8 +146,12 @@ impl Shared {
         let mut jobs = self.jobs.lock();
         let (job, next) = jobs.next(worker)?;
         connection.expect(match next {
-            Some(Job::Get(retrieval)) => Some(retrieval.remote.clone()),
-            Some(Job::Put(_)) | None => None,
+            Some(Job::Get(retrieval)) => Some(Upcoming::Download(retrieval.remote.clone())),
+            Some(Job::Put(storage)) => {
+                let places = storage.places(connection.options().in_place);
+                Some(Upcoming::Upload(places.partial))
+            }
+            None => None,
         });
         Some(job)
     }

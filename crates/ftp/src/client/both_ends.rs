@@ -35,13 +35,20 @@ pub(crate) fn at_once<A: Send, B>(
     })
 }
 
-/// Waits for the final replies of both servers.
+/// One of two servers, or both, have said no.
+pub(super) struct Refusal {
+    pub error: ClientError,
+    /// It was the data connection that failed.
+    pub is_of_connection: bool,
+}
+
+/// Waits for the final replies of both servers. After a refusal, which is the inner error, the sessions can go on.
 pub(super) fn wait_for_final_replies(
     source: &mut Session,
     destination: &mut Session,
     seen: &AtomicU64,
     options: &Options,
-) -> Result<[Reply; 2], ClientError> {
+) -> Result<Result<[Reply; 2], Refusal>, ClientError> {
     let mut sessions = [source, destination];
     let mut last: [Option<Reply>; 2] = [None, None];
     let (mut moved, mut since) = (seen.load(Ordering::Acquire), Instant::now());
@@ -51,7 +58,7 @@ pub(super) fn wait_for_final_replies(
             return Err(ClientError::Stopped);
         }
         if let Some(ended) = final_replies(&sessions, &last) {
-            return ended;
+            return Ok(ended);
         }
         let now = seen.load(Ordering::Acquire);
         if now != moved {
@@ -117,14 +124,18 @@ fn is_final(reply: &Reply) -> bool {
 fn final_replies(
     sessions: &[&mut Session; 2],
     last: &[Option<Reply>; 2],
-) -> Option<Result<[Reply; 2], ClientError>> {
+) -> Option<Result<[Reply; 2], Refusal>> {
     let [Some(sent), Some(received)] = last else {
         return None;
     };
     if sent.is_positive() && received.is_positive() {
         return Some(Ok([sent.clone(), received.clone()]));
     }
-    Some(Err(failure(said(sessions, last), last)))
+    let mut codes = [sent, received].map(|reply| reply.code).into_iter();
+    Some(Err(Refusal {
+        error: failure(said(sessions, last), last),
+        is_of_connection: codes.any(|code| matches!(code, 425 | 426 | 522)),
+    }))
 }
 
 fn failure(what: String, last: &[Option<Reply>; 2]) -> ClientError {

@@ -21,7 +21,7 @@ use crate::protocol::Reply;
 use crate::protocol::line::{Line, LineDecoder, escaped};
 use crate::protocol::path::one_line;
 use crate::protocol::reply::{LONGEST, ReplyReader};
-use crate::tls::Protected;
+use crate::tls::{Fingerprint, Protected};
 
 /// Longest accepted line of a reply, bytes.
 const LONGEST_LINE: usize = 16 << 10;
@@ -164,6 +164,17 @@ impl Control {
         self.last_reply(patience)
     }
 
+    /// The next reply, which may be preliminary, to the next of the commands sent ahead.
+    ///
+    /// # Errors
+    /// As for [`reply`](Self::reply).
+    pub(super) fn first_reply_ahead(&mut self, patience: Duration) -> Result<Reply, ClientError> {
+        if let Some(asked) = self.owed.pop_front() {
+            self.asked = asked;
+        }
+        self.reply(patience)
+    }
+
     /// A command as it is sent, and as it is shown.
     fn line(&self, verb: &str, argument: &[u8]) -> Result<(Vec<u8>, String), ClientError> {
         if argument
@@ -206,6 +217,14 @@ impl Control {
     /// From now on waits so long for replies, until this says to stop.
     pub(super) fn adopt(&mut self, patience: Duration, progress: Arc<dyn Progress>) {
         (self.patience, self.progress) = (patience, progress);
+    }
+
+    /// The certificate that the server has shown; none in clear.
+    pub(super) fn certificate(&self) -> Option<Fingerprint> {
+        let shown = self.protection.as_ref()?.connection().peer_certificates()?;
+        shown
+            .first()
+            .map(|certificate| Fingerprint::of(certificate))
     }
 
     /// Whether the server has neither said anything unasked nor closed the connection.

@@ -85,7 +85,8 @@ impl Session {
         behind: Behind,
     ) -> Result<Channel, ClientError> {
         self.settle_ahead()?;
-        if let Behind::File(Some(method)) = behind
+        self.leave_third_party()?;
+        if let Some(method) = behind.method()
             && self.takes_commands_in_advance()
         {
             self.choose(method)?;
@@ -100,7 +101,23 @@ impl Session {
         };
         self.restart_at(first)?;
         self.send_ahead(verb, argument, behind)?;
-        let reply = self.control.reply(self.options.patience)?;
+        let patience = self.options.patience;
+        let reply = match self.announces_ahead(behind) {
+            false => self.control.reply(patience)?,
+            true => {
+                let room = self.control.last_reply(patience)?;
+                let full = is_full(&room).then(|| self.control.refused(room));
+                let reply = self.control.first_reply_ahead(patience)?;
+                match full {
+                    None => reply,
+                    Some(full) => {
+                        drop(opening);
+                        self.take_back(argument, reply)?;
+                        return Err(full);
+                    }
+                }
+            }
+        };
         if !reply.is_preliminary() {
             return Err(self.control.refused(reply));
         }
@@ -127,6 +144,19 @@ impl Session {
             stream,
             transfer,
         })
+    }
+
+    /// Leaves nothing of an upload for which there is no room, and whose data connection has been closed.
+    fn take_back(&mut self, path: &[u8], reply: Reply) -> Result<(), ClientError> {
+        if !reply.is_preliminary() {
+            return Ok(());
+        }
+        let stored = self.control.last_reply(self.options.patience)?;
+        if stored.is_positive() {
+            self.settle_ahead()?;
+            self.control.ask("DELE", path)?;
+        }
+        Ok(())
     }
 
     /// The extensions' watchers of this transfer.
@@ -189,6 +219,11 @@ impl Session {
     /// The address in the reply to PASV, unchecked.
     pub(super) fn ask_pasv(&mut self) -> Result<SocketAddr, ClientError> {
         let reply = self.control.ask("PASV", b"")?;
+        self.passive_in(reply)
+    }
+
+    /// The address in a reply to PASV or CPSV, unchecked.
+    pub(super) fn passive_in(&self, reply: Reply) -> Result<SocketAddr, ClientError> {
         if reply.code != 227 {
             return Err(self.control.refused(reply));
         }
@@ -332,6 +367,11 @@ impl Session {
                 .map_err(|error| self.data_error(error))?;
         }
     }
+}
+
+/// Whether a reply to ALLO says that there is no room.
+pub(super) fn is_full(reply: &Reply) -> bool {
+    matches!(reply.code, 452 | 552)
 }
 
 /// Whether two addresses are equal, with IPv4-mapped IPv6 addresses taken as IPv4.

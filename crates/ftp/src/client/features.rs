@@ -34,6 +34,11 @@ impl Features {
         self.get(name).is_some()
     }
 
+    /// Whether the server has this line, whose words are compared without regard to case.
+    pub fn lists(&self, line: &str) -> bool {
+        self.0.iter().any(|known| known.eq_ignore_ascii_case(line))
+    }
+
     /// The algorithms that HASH supports, and whether each is the selected one.
     pub fn hashes(&self) -> Vec<(Algorithm, bool)> {
         self.get("HASH")
@@ -59,11 +64,14 @@ mod tests {
             "SIZE",
             "rest STREAM",
             "HASH SHA-256*;MD5;X",
+            "SITE CHMOD",
+            "SITE PEER",
             "END",
         ];
         let features = Features::read(&Reply::lines(211, lines.map(String::from).into()));
         assert!(features.has("size"));
         assert_eq!(features.get("REST"), Some("STREAM"));
+        assert!(features.lists("SITE PEER") && !features.lists("SITE WHO"));
         assert!(!features.has("END") && !features.has("Extensions:"));
         assert_eq!(
             features.hashes(),

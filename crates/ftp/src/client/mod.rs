@@ -45,6 +45,7 @@ mod store;
 mod stream;
 mod target;
 mod third_party;
+mod third_party_tls;
 pub mod tree;
 mod unix_listing;
 mod workers;

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::ahead::Upcoming;
 use super::clash::Settled;
 use super::progress::wait;
+use super::third_party_tls::End;
 use super::{ClientError, Credentials, FileReport, Options, Place, Session};
 
 /// Longest pause between two attempts.
@@ -17,8 +19,10 @@ pub struct Connection {
     options: Options,
     session: Option<Session>,
     was_open: bool,
-    /// The file that is likely to be downloaded after the next one.
-    next: Option<Vec<u8>>,
+    /// The file that is likely to be moved after the next one.
+    next: Option<Upcoming>,
+    /// Which end was the TLS client in the last copy from here.
+    pub(super) tls_client: Option<End>,
     /// Files put in their final place by this connection and those derived from it.
     settled: Arc<Settled>,
 }
@@ -108,6 +112,7 @@ impl Connection {
             session: None,
             was_open: false,
             next: None,
+            tls_client: None,
             settled: Arc::default(),
         }
     }
@@ -167,8 +172,8 @@ impl Connection {
         }
     }
 
-    /// Says which file is likely to be downloaded after the next one, so that it can be asked for ahead.
-    pub(super) fn expect(&mut self, next: Option<Vec<u8>>) {
+    /// Says which file is likely to be moved after the next one, so that it can be asked for ahead.
+    pub(super) fn expect(&mut self, next: Option<Upcoming>) {
         self.next = next;
     }
 

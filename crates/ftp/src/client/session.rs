@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use fairwind_kernel::TcpInfo;
 use jiff::Timestamp;
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, Upcoming};
 use super::checksum::Method;
 use super::control::Control;
+use super::data_connection::is_full;
 use super::listing::{self, Entry, Kind};
 use super::name_encoding::{NameEncoding, first_odd_name};
 use super::protection;
+use super::third_party_tls::Told;
 use super::{
     ClientError, ControlConnection, Credentials, Features, Options, Place, SessionExtension,
 };
@@ -37,16 +39,20 @@ pub struct Session {
     pub(super) name_encoding: NameEncoding,
     /// Where the server listens already for the next data connection, and since when.
     pub(super) listening: Option<(SocketAddr, Instant)>,
-    /// The file that is likely to be downloaded next.
-    pub(super) next: Option<Vec<u8>>,
+    /// The file that is likely to be moved next.
+    pub(super) next: Option<Upcoming>,
     /// Whether listings are those of a tree.
     pub(super) walks: bool,
     /// What has been sent ahead.
     pub(super) ahead: Ahead,
     /// What is known ahead of a file.
     pub(super) known: Option<(Vec<u8>, Original)>,
+    /// What is known ahead of a partial file: its size, in bytes.
+    pub(super) partial: Option<(Vec<u8>, Option<u64>)>,
     /// TLS, if the session has it: then data connections have it, too.
     pub(super) tls: Option<ClientSessionTls>,
+    /// What the server knows of the other one in a third-party transfer.
+    pub(super) told: Told,
     /// The login directory.
     home: Option<Vec<u8>>,
 }
@@ -106,7 +112,9 @@ impl Session {
             walks: false,
             ahead: Ahead::default(),
             known: None,
+            partial: None,
             tls,
+            told: Told::default(),
             home: None,
         };
         session.open_extensions();
@@ -118,7 +126,7 @@ impl Session {
         self.options = options.clone();
         self.control
             .adopt(options.patience, options.progress.clone());
-        (self.next, self.known) = (None, None);
+        (self.next, self.known, self.partial) = (None, None, None);
         self.open_extensions();
     }
 
@@ -162,7 +170,7 @@ impl Session {
     /// connection by it.
     pub(super) fn announce(&mut self, size: u64) -> Result<(), ClientError> {
         let room = self.control.ask("ALLO", size.to_string().as_bytes())?;
-        if matches!(room.code, 452 | 552) {
+        if is_full(&room) {
             return Err(self.control.refused(room));
         }
         Ok(())
@@ -324,7 +332,31 @@ impl Session {
     /// # Errors
     /// If the server refuses; the error says so if the replaced file has been deleted already.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), ClientError> {
-        let refused = match self.try_rename(from, to)? {
+        let renamed = self.try_rename(from, to)?;
+        self.end_rename(from, to, renamed)
+    }
+
+    /// Goes on after the replies to RNFR and RNTO.
+    ///
+    /// # Errors
+    /// As for [`rename`](Self::rename).
+    pub(super) fn judge_rename(
+        &mut self,
+        from: &[u8],
+        to: &[u8],
+        may_rename: Reply,
+        renamed: Reply,
+    ) -> Result<(), ClientError> {
+        let renamed = match (may_rename.is_intermediate(), renamed.is_positive()) {
+            (true, true) => Renamed::Done,
+            (true, false) => Renamed::NotTo(renamed),
+            (false, _) => Renamed::NotFrom(may_rename),
+        };
+        self.end_rename(from, to, renamed)
+    }
+
+    fn end_rename(&mut self, from: &[u8], to: &[u8], renamed: Renamed) -> Result<(), ClientError> {
+        let refused = match renamed {
             Renamed::Done => return Ok(()),
             // Some servers do not rename over an existing file.
             Renamed::NotTo(reply) if reply.code / 100 == 5 && self.size(to)?.is_some() => {
@@ -444,7 +476,7 @@ impl ControlConnection for Session {
 }
 
 /// The size in bytes in a reply to SIZE.
-fn size(reply: &Reply) -> Option<u64> {
+pub(super) fn size(reply: &Reply) -> Option<u64> {
     (reply.code == 213).then(|| reply.lines[0].trim().parse().ok())?
 }
 

@@ -237,7 +237,7 @@ impl Push<'_> {
         if !wanted {
             return Ok(0);
         }
-        let present = match session.size(&self.partial)? {
+        let present = match session.partial_size(&self.partial)? {
             Some(present) if present > 0 && present <= *size => present,
             _ => return Ok(0),
         };
@@ -259,7 +259,7 @@ impl Push<'_> {
         method: Option<Method>,
         first: u64,
     ) -> Result<Option<RunningChecksum>, ClientError> {
-        let (running, total) = match &mut self.source {
+        let (running, total, behind) = match &mut self.source {
             Source::File { file, size, .. } => {
                 let running = method
                     .map(|method| RunningChecksum::begin(file, method.algorithm(), first))
@@ -269,12 +269,22 @@ impl Push<'_> {
                     session.options.progress.begins(self.number, first);
                     return Ok(running);
                 }
-                session.announce(*size)?;
-                (running, Some(*size - first))
+                // REST has to stand directly before STOR, and what STOR may replace must be no more than a partial file
+                // before it is known that there is room.
+                let is_ahead = first == 0
+                    && self.partial != self.storage.remote
+                    && session.takes_commands_in_advance();
+                let behind = if is_ahead {
+                    Behind::Stored(*size, method)
+                } else {
+                    session.announce(*size)?;
+                    Behind::Nothing
+                };
+                (running, Some(*size - first), behind)
             }
             Source::Stream(stream) => {
                 stream.sum_up(method.map(|method| method.algorithm()));
-                (None, None)
+                (None, None, Behind::Nothing)
             }
         };
         let part = Part {
@@ -286,7 +296,7 @@ impl Push<'_> {
             total,
             path: &self.storage.source,
             checksum: running.as_ref(),
-            behind: Behind::Nothing,
+            behind,
         };
         session.move_part(&part, &mut self.report, |mover| match &mut self.source {
             Source::File { file, size, .. } => mover.send_file(file, first, *size),
@@ -304,7 +314,7 @@ impl Push<'_> {
         running: Option<RunningChecksum>,
         size: u64,
     ) -> Result<(), ClientError> {
-        let there = session.size(&self.partial)?;
+        let there = session.stored_size(&self.partial)?;
         if let Some(there) = there
             && there < size
         {
@@ -394,9 +404,10 @@ impl Push<'_> {
                 self.storage.shown()
             )));
         }
-        self.take_name(session)?;
+        let (partial, remote) = (&self.partial, &self.storage.remote);
         match sent {
-            Some(modified) => session.set_modified(&self.storage.remote, modified),
+            _ if partial != remote => session.name_upload(partial, remote, sent),
+            Some(modified) => session.set_modified(remote, modified),
             None => Ok(()),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::both_ends::{at_once, monitor_size, wait_for_final_replies};
+use super::both_ends::{Refusal, at_once, monitor_size, wait_for_final_replies};
 use super::checksum::Method;
 use super::local::partial_name;
 use super::moving::retransmits;
@@ -14,10 +14,8 @@ use super::place;
 use super::retrieve::shown;
 use super::retry::Pauses;
 use super::session::Original;
-use super::{
-    Checksum, ChecksumPolicy, ClientError, Connection, FileReport, Scheme, Session, TlsPolicy,
-    Verification,
-};
+use super::third_party_tls::{End, TlsClientBy, introduce, tls_clients};
+use super::{Checksum, ChecksumPolicy, ClientError, Connection, FileReport, Session, Verification};
 
 /// Sends the file at one connection's place to the other's.
 ///
@@ -28,9 +26,6 @@ pub fn third_party(
     destination: &mut Connection,
     number: usize,
 ) -> Result<FileReport, ClientError> {
-    for connection in [&*source, destination] {
-        in_clear(connection)?;
-    }
     let from = source.place().path.clone();
     let to = destination.place().path.clone();
     third_party_file(source, destination, &from, &to, number)
@@ -63,12 +58,15 @@ pub fn third_party_file(
         expected: false,
         continued: false,
         reversed: false,
+        tls_client: source.tls_client,
     };
     let options = source.options().clone();
     let mut pauses = Pauses::new(&options);
     let mut was_open = false;
     loop {
-        let Err(error) = copy.attempt(source, destination, &mut was_open) else {
+        let copied = copy.attempt(source, destination, &mut was_open);
+        source.tls_client = copy.tls_client;
+        let Err(error) = copied else {
             return Ok(copy.report);
         };
         source.drop_session();
@@ -78,17 +76,6 @@ pub fn third_party_file(
         }
         pauses.wait(error, Some(&mut copy.report))?;
     }
-}
-
-/// Between two servers neither would know the other's certificate, and neither resumes a session of the other.
-fn in_clear(connection: &Connection) -> Result<(), ClientError> {
-    let place = connection.place();
-    if place.scheme == Scheme::Ftp && connection.options().tls_policy == TlsPolicy::Off {
-        return Ok(());
-    }
-    Err(ClientError::Usage(format!(
-        "{place}: what goes from server to server cannot be protected by TLS; get and put can do it in two steps"
-    )))
 }
 
 struct Copy {
@@ -102,6 +89,8 @@ struct Copy {
     continued: bool,
     /// The source listens and the destination connects.
     reversed: bool,
+    /// Which server is to be the TLS client, as far as that is known.
+    tls_client: Option<End>,
 }
 
 impl Copy {
@@ -139,7 +128,7 @@ impl Copy {
             self.report.resumed_at = first;
         }
         let arrived = if original.size != Some(first) || first == 0 {
-            self.transfer(source, destination, &original, first, monitor)?
+            self.transfer(source, destination, &original, first, &monitor)?
         } else {
             Some(first)
         };
@@ -165,23 +154,74 @@ impl Copy {
         first
     }
 
-    /// Transfers the missing bytes; returns the size at the destination afterwards, if the server says.
+    /// Transfers the missing bytes; returns the size at the destination afterwards, if the server says. Which server can be
+    /// the TLS client of the other, and is believed, only a transfer shows.
     fn transfer(
         &mut self,
         source: &mut Session,
         destination: &mut Session,
         original: &Original,
         first: u64,
-        monitor: Connection,
+        monitor: &Connection,
     ) -> Result<Option<u64>, ClientError> {
+        let tls_clients = tls_clients(source, destination, self.tls_client)?;
         if let Some(size) = original.size {
             destination.announce(size)?;
+        }
+        let before = self.report.bytes;
+        let (one, other) = (tls_clients.first().copied(), tls_clients.get(1).copied());
+        let moved = self.transfer_with(source, destination, one, first, monitor);
+        let is_exchangeable = other.is_some() && self.report.bytes == before;
+        self.tls_client = match &moved {
+            // Some servers end the session when they refuse a certificate: then the next attempt begins with the other.
+            Err(_) if is_exchangeable => other,
+            Ok(Err(refusal)) if is_exchangeable && refusal.is_of_connection => other,
+            _ => one,
+        };
+        let refusal = match moved? {
+            Ok(there) => return Ok(there),
+            Err(refusal) if is_exchangeable && refusal.is_of_connection => refusal,
+            Err(refusal) => return Err(refusal.error),
+        };
+        if let Some(size) = original.size {
+            destination.announce(size)?;
+        }
+        let moved = self.transfer_with(source, destination, other, first, monitor)?;
+        moved.map_err(|second| ClientError::Failed {
+            transient: second.error.is_transient(),
+            what: format!(
+                "{}; with the parts of TLS exchanged: {}",
+                refusal.error, second.error
+            ),
+        })
+    }
+
+    /// The same with one of the servers as the TLS client, or in clear.
+    fn transfer_with(
+        &mut self,
+        source: &mut Session,
+        destination: &mut Session,
+        tls_client: Option<End>,
+        first: u64,
+        monitor: &Connection,
+    ) -> Result<Result<Option<u64>, Refusal>, ClientError> {
+        if let Some(tls_client) = tls_client {
+            match introduce(source, destination, tls_client) {
+                Err(error @ ClientError::Refused { .. }) => {
+                    let is_of_connection = true;
+                    return Ok(Err(Refusal {
+                        error,
+                        is_of_connection,
+                    }));
+                }
+                introduced => introduced?,
+            }
         }
         for extension in source.options.extensions.clone() {
             extension.third_party(source, destination)?;
         }
         let began = Instant::now();
-        self.join(source, destination)?;
+        self.join(source, destination, tls_client)?;
         source.restart_at(first)?;
         destination.restart_at(first)?;
         destination.control.send("STOR", &self.partial)?;
@@ -191,7 +231,7 @@ impl Copy {
         options.progress.begins(self.number, first);
         let (number, progress) = (self.number, Arc::clone(&options.progress));
         let monitoring = monitor_size(
-            monitor,
+            monitor.another(),
             self.partial.clone(),
             Arc::clone(&seen),
             move |at| progress.reaches(number, at),
@@ -200,36 +240,59 @@ impl Copy {
         let ended = Instant::now();
         drop(monitoring);
         let there = match &result {
-            Ok(_) => destination.size(&self.partial),
-            Err(_) => Ok(None),
+            Ok(Ok(_)) => destination.size(&self.partial),
+            _ => Ok(None),
         };
         let told = there.as_ref().ok().copied().flatten();
         let arrived = told.unwrap_or_else(|| seen.load(Ordering::Acquire));
         self.report
             .moved(arrived.saturating_sub(first), began, ended);
-        let [sent, _] = result?;
+        let sent = match result? {
+            Ok([sent, _]) => sent,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         self.report.retransmits = retransmits(&sent).or(self.report.retransmits);
         options.progress.reaches(self.number, arrived);
-        there
+        there.map(Ok)
     }
 
-    /// Has one server listen and the other connect; the destination listens unless one of them refuses that.
-    fn join(&mut self, source: &mut Session, destination: &mut Session) -> Result<(), ClientError> {
-        let (waiting, other) = if self.reversed {
-            (source, destination)
-        } else {
-            (destination, source)
+    /// Has one server listen and the other connect; the destination listens unless one of them refuses that, or only the
+    /// source can be the TLS client, by listening.
+    fn join(
+        &mut self,
+        source: &mut Session,
+        destination: &mut Session,
+        tls_client: Option<End>,
+    ) -> Result<(), ClientError> {
+        let listens = |session: &Session| session.tls_client_by() == Some(TlsClientBy::Listening);
+        let listening = match tls_client {
+            Some(End::Source) if listens(source) => Some(End::Source),
+            Some(End::Destination) if listens(destination) => Some(End::Destination),
+            _ => None,
         };
-        let Err(refusal) = connect(waiting, other)? else {
-            return Ok(());
+        let is_reversed = match listening {
+            Some(end) => end == End::Source,
+            None => self.reversed,
         };
-        let Err(other) = connect(other, waiting)? else {
-            self.reversed = !self.reversed;
-            return Ok(());
+        let (waiting, other) = match is_reversed {
+            true => (source, destination),
+            false => (destination, source),
         };
+        let refusal = match connect(waiting, other, listening.is_some())? {
+            Ok(()) => return Ok(()),
+            Err(refusal) => refusal,
+        };
+        let mut both = refusal.to_string();
+        if listening.is_none() {
+            let Err(refusal) = connect(other, waiting, false)? else {
+                self.reversed = !self.reversed;
+                return Ok(());
+            };
+            both = format!("{both}; {refusal}");
+        }
         Err(ClientError::Failed {
             what: format!(
-                "neither server connects to the other: {refusal}; {other}. Both have to allow data \
+                "neither server connects to the other: {both}. Both have to allow data \
                  connections with strangers, or with each other"
             ),
             transient: false,
@@ -333,12 +396,13 @@ fn common(
     }
 }
 
-/// Has `waiting` listen and sends its address to `other`. The inner error is a server's refusal.
+/// Has `waiting` listen, and if so be the TLS client of who connects, and sends its address to `other`. The inner error is a server's refusal.
 fn connect(
     waiting: &mut Session,
     other: &mut Session,
+    as_tls_client: bool,
 ) -> Result<Result<(), ClientError>, ClientError> {
-    let address = match passive_address(waiting, other) {
+    let address = match passive_address(waiting, other, as_tls_client) {
         Err(refusal @ ClientError::Refused { .. }) => return Ok(Err(refusal)),
         address => address?,
     };
@@ -348,13 +412,25 @@ fn connect(
 
 /// The address of `waiting` as `other` can reach it: the one at which this host reaches it, unless that is a
 /// loopback address.
-fn passive_address(waiting: &mut Session, other: &Session) -> Result<SocketAddr, ClientError> {
+fn passive_address(
+    waiting: &mut Session,
+    other: &Session,
+    as_tls_client: bool,
+) -> Result<SocketAddr, ClientError> {
     let known = waiting.control.peer;
     let hidden = known.ip().is_loopback() && !other.control.peer.ip().is_loopback();
     // Behind a proxy only the server knows its address.
-    if waiting.control.way.is_proxied() || (hidden && known.is_ipv4()) {
-        return waiting.ask_pasv();
-    }
-    let told = waiting.ask_passive()?;
-    Ok(SocketAddr::new(known.ip(), told.port()))
+    let is_told = waiting.control.way.is_proxied() || (hidden && known.is_ipv4());
+    let told = match (as_tls_client, is_told) {
+        (true, _) => {
+            let reply = waiting.ask_passive_as_tls_client()?;
+            waiting.passive_in(reply)?
+        }
+        (false, true) => waiting.ask_pasv()?,
+        (false, false) => waiting.ask_passive()?,
+    };
+    Ok(match is_told {
+        true => told,
+        false => SocketAddr::new(known.ip(), told.port()),
+    })
 }

@@ -107,6 +107,10 @@ pub(crate) enum Command {
     Pbsz(u32),
     Prot(u8),
     Ccc,
+    /// Whether the server is to be the TLS client of its data connections; none asks whether it is.
+    Sscn(Option<bool>),
+    /// PASV, with the server as the TLS client of the data connection.
+    Cpsv,
     Hash(Vec<u8>),
     /// XCRC, XMD5, XSHA1, XSHA256, XSHA512
     Checksum {
@@ -226,6 +230,8 @@ impl Command {
             "PBSZ" => Self::Pbsz(buffer_size(argument)?),
             "PROT" => Self::Prot(letter("PROT", argument)?),
             "CCC" => Self::Ccc,
+            "SSCN" => Self::Sscn(secured_client(argument)?),
+            "CPSV" => Self::Cpsv,
             "HASH" => Self::Hash(path("HASH", argument)?),
             "XCRC" => checksum(Algorithm::Crc32, argument)?,
             "XMD5" => checksum(Algorithm::Md5, argument)?,
@@ -324,6 +330,16 @@ fn buffer_size(argument: &[u8]) -> Result<u32, Reply> {
     text("PBSZ", argument)?
         .parse()
         .map_err(|_| wrong("PBSZ", "number of bytes required"))
+}
+
+/// `ON`, `OFF` or nothing.
+fn secured_client(argument: &[u8]) -> Result<Option<bool>, Reply> {
+    match argument.trim_ascii().to_ascii_uppercase().as_slice() {
+        b"" => Ok(None),
+        b"ON" => Ok(Some(true)),
+        b"OFF" => Ok(Some(false)),
+        _ => Err(wrong("SSCN", "ON or OFF required")),
+    }
 }
 
 fn letter(verb: &str, argument: &[u8]) -> Result<u8, Reply> {

@@ -22,7 +22,7 @@ impl Session {
             .map(|hash| format!("{hash}{}", if *hash == self.state.hash { "*" } else { "" }))
             .collect();
         if self.offers_tls() {
-            lines.extend(["AUTH TLS", "PBSZ", "PROT"].map(String::from));
+            lines.extend(["AUTH TLS", "CPSV", "PBSZ", "PROT", "SSCN"].map(String::from));
         }
         lines.extend(["EPRT", "EPSV", "HOST", "MDTM", "MFMT"].map(String::from));
         if self.highest_level() > 0 {
@@ -42,6 +42,9 @@ impl Session {
             ]
             .map(String::from),
         );
+        if self.offers_tls() {
+            lines.push("SITE PEER".into());
+        }
         lines.extend(["SIZE", "TVFS", "UTF8"].map(String::from));
         lines.extend(["XCRC", "XMD5", "XSHA1", "XSHA256", "XSHA512"].map(String::from));
         for extension in &self.extensions {
@@ -153,6 +156,7 @@ impl Session {
         match name {
             "HELP" => Ok(Reply::lines(214, help(self.offers_tls()))),
             "CHMOD" => self.change_mode(arguments).await,
+            "PEER" => self.peer(arguments),
             "QUOTA" => self.quota().await,
             "UMASK" => Ok(self.umask(arguments)),
             "UTIME" => self.set_times(arguments).await,
@@ -204,7 +208,8 @@ pub(super) fn help(tls: bool) -> Vec<String> {
     let mut lines = vec!["Commands:".to_owned()];
     lines.extend(verbs.chunks(12).map(|verbs| verbs.join(" ")));
     if tls {
-        lines.push("AUTH PBSZ PROT".into());
+        lines.push("AUTH PBSZ PROT CPSV SSCN".into());
+        lines.push("SITE PEER".into());
     }
     lines.push("SITE CHMOD, SITE HELP, SITE QUOTA, SITE UMASK, SITE UTIME, SITE WHO".into());
     lines.push("End".into());

@@ -19,7 +19,7 @@ impl Session {
         if self.state.extended_only {
             return Reply::new(503, "Only EPSV is allowed after EPSV ALL");
         }
-        self.state.setup = None;
+        self.forget_setup();
         let client = self.control.facts.peer.ip();
         // RFC 2577 section 3: no bounce attacks.
         if address.port() < 1024 || !self.shared.config.permits_peer(client, address.ip()) {
@@ -31,6 +31,11 @@ impl Session {
         }
         self.state.setup = Some(Setup::Active(address));
         Reply::new(200, "PORT command successful")
+    }
+
+    fn forget_setup(&mut self) {
+        self.state.setup = None;
+        self.state.third_party.agrees_anew();
     }
 
     pub(super) fn passive(&mut self) -> Result<Reply, Reply> {
@@ -77,7 +82,7 @@ impl Session {
 
     fn listen(&mut self) -> Result<SocketAddr, Reply> {
         // Drop the previous socket first: its port may be needed again.
-        self.state.setup = None;
+        self.forget_setup();
         let plan = self.plan();
         let address = self.control.facts.local.ip();
         let config = &self.shared.config;

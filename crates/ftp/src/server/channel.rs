@@ -12,7 +12,8 @@ use tokio::net::TcpSocket;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::config::Config;
-use crate::tls::{Protected, ServerSessionTls};
+use super::third_party::DataTls;
+use crate::tls::Protected;
 
 static TURNED_AWAY: RateLimitedLog = RateLimitedLog::new();
 
@@ -75,11 +76,11 @@ impl Channel {
     ///
     /// # Errors
     /// If it fails.
-    pub(super) async fn protected(self, tls: Option<&ServerSessionTls>) -> io::Result<Self> {
+    pub(super) async fn protected(self, tls: Option<&DataTls>) -> io::Result<Self> {
         let Some(tls) = tls else {
             return Ok(self);
         };
-        let (stream, protection) = tls.accept_data(self.stream).await?;
+        let (stream, protection) = tls.accept(self.stream).await?;
         Ok(Self {
             stream,
             protection: Some(Box::new(protection)),

@@ -56,6 +56,8 @@ impl Session {
             Command::Mode(letter) => self.mode(letter),
             Command::Port(address) | Command::Eprt(address) => self.active(address),
             Command::Pasv => self.passive()?,
+            Command::Sscn(on) => self.secured_client(on)?,
+            Command::Cpsv => self.passive_as_tls_client()?,
             Command::Epsv(what) => self.extended_passive(what)?,
             Command::Allo(bytes) => self.allocate(bytes).await?,
             Command::Rest(bytes)

@@ -42,6 +42,7 @@ mod reserve;
 mod roster;
 mod session;
 mod system_users;
+mod third_party;
 mod transfer;
 mod turns;
 mod upload;

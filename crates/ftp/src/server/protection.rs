@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use fairwind_transfer::{Protection, Protector, RateLimitedLog};
+use fairwind_transfer::RateLimitedLog;
 
 use super::session::{Failure, Session};
 use crate::protocol::Reply;
@@ -41,16 +41,8 @@ impl Session {
     }
 
     /// TLS for data connections; none if they are in clear.
-    pub(super) fn data_tls(&self) -> Option<&ServerSessionTls> {
+    pub(super) fn private_tls(&self) -> Option<&ServerSessionTls> {
         self.tls.as_ref().filter(|_| self.state.is_private)
-    }
-
-    /// How further connections with the client are protected, if data connections are.
-    pub(super) fn protector(&self) -> Option<Protector> {
-        let tls = self.data_tls()?.clone();
-        Some(Protector::new(move || {
-            Ok(Box::new(tls.protect()?) as Box<dyn Protection>)
-        }))
     }
 
     /// What is protected, as a line of STAT.

@@ -18,6 +18,7 @@ use super::files::Root;
 use super::listing::Selection;
 use super::protection::Arrival;
 use super::roster::Entry;
+use super::third_party::ThirdParty;
 use super::users::{Seat, User};
 use super::work::file_failure;
 use super::{Phase, Shared, journal};
@@ -86,6 +87,8 @@ pub(super) struct State {
     pub(super) is_buffer_size_told: bool,
     /// PROT P: data connections are protected.
     pub(super) is_private: bool,
+    /// The other server of third-party transfers.
+    pub(super) third_party: ThirdParty,
     /// Level of compression, with MODE Z.
     pub(super) deflate: Option<u32>,
     /// What OPTS MODE Z LEVEL has chosen.

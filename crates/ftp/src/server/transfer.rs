@@ -18,6 +18,7 @@ use super::names::free_to_take;
 use super::partial::UploadError;
 use super::rates::RateGate;
 use super::session::{AfterQuit, Failure, Interruption, Session};
+use super::third_party::DataTls;
 use super::upload::{Start, Upload, force_name};
 use super::uploads::Key;
 use super::work::{
@@ -86,6 +87,15 @@ impl Session {
             .await
     }
 
+    /// The data connection agreed on for a file, or the reply if there is none.
+    fn take_setup_for_file(&mut self) -> Result<Setup, Reply> {
+        if self.lacks_peer() {
+            let text = "The other server is not known: SITE PEER first";
+            return Err(Reply::new(503, text));
+        }
+        self.take_setup()
+    }
+
     pub(super) async fn retrieve(&mut self, argument: Vec<u8>) -> Result<Reply, Failure> {
         let path = self.state.cwd.join(&argument);
         let (restart, range) = (
@@ -114,7 +124,7 @@ impl Session {
             "Sending {path} ({} bytes)",
             work.total().unwrap_or(facts.size())
         );
-        let setup = self.take_setup()?;
+        let setup = self.take_setup_for_file()?;
         self.transfer(setup, work, opening, path, Arc::default())
             .await
     }
@@ -190,7 +200,7 @@ impl Session {
         let announced = self.state.announced.take();
         let user = self.writer()?.clone();
         free_to_take(&path)?;
-        let setup = self.take_setup()?;
+        let setup = self.take_setup_for_file()?;
         let key = Key {
             user: user.name.clone(),
             path: path.clone(),
@@ -259,10 +269,13 @@ impl Session {
         if is_file {
             self.entry.moves(path.text(), direction, &meter);
         }
-        let (channel, interruption) = self.open_channel(setup, &meter).await?;
+        let tls = self.data_tls(is_file)?;
+        let (channel, interruption) = self.open_channel(setup, tls.clone(), &meter).await?;
         let mut unopened = None;
         let (outcome, interruption) = match (channel, interruption) {
-            (Ok(channel), Interruption::None) => self.run_work(work, channel, &meter).await?,
+            (Ok(channel), Interruption::None) => {
+                self.run_work(work, channel, tls.as_ref(), &meter).await?
+            }
             (Ok(_), interruption) => (work.ends_with(TransferError::Stopped), interruption),
             (Err(error), interruption) => {
                 unopened = Some(not_opened(&error));
@@ -291,6 +304,7 @@ impl Session {
     async fn open_channel(
         &mut self,
         setup: Setup,
+        tls: Option<DataTls>,
         meter: &Arc<Meter>,
     ) -> io::Result<(io::Result<Channel>, Interruption)> {
         let facts = self.control.facts;
@@ -300,7 +314,6 @@ impl Session {
             Setup::Passive(_) | Setup::Open(..) | Setup::Failed(_) => SocketPlan::default(),
         };
         let (shared, wanted) = (Arc::clone(&self.shared), Arc::clone(meter));
-        let tls = self.data_tls().cloned();
         let opening = async move {
             let opening = async {
                 let (config, local, client) = (&shared.config, facts.local.ip(), facts.peer.ip());
@@ -321,9 +334,11 @@ impl Session {
         &mut self,
         work: Work,
         channel: Channel,
+        tls: Option<&DataTls>,
         meter: &Arc<Meter>,
     ) -> io::Result<(Outcome, Interruption)> {
-        let protector = channel.protection.as_ref().and(self.protector());
+        let protector = tls.map(DataTls::protector);
+        let awaits_end = tls.is_some_and(DataTls::awaits_end);
         let (stream, limits) = (channel.stream, &self.shared.config.limits);
         let silence = limits.silence(Some(work.direction()));
         let ends = limit_silence(SockRef::from(&stream), silence)
@@ -368,6 +383,7 @@ impl Session {
                     bounds,
                     gate: &gate,
                     compression,
+                    awaits_end,
                 };
                 work.run(&stream, passage, &seen, &mut watchers)
             };

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use fairwind_transfer::{
     Bounds, Direction, Gate, Meter, Mover, Protection, TransferError, TransferWatcher,
@@ -21,6 +22,9 @@ use crate::protocol::Reply;
 use crate::protocol::ascii::{FromNetwork, ToNetwork};
 use crate::protocol::command::Representation;
 use crate::tls::{Protected, is_refusal};
+
+/// How long the other end may take to close a connection over which everything has been sent.
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// The work of a data connection.
 #[derive(Debug)]
@@ -85,6 +89,8 @@ pub(super) struct Passage<'a> {
     pub gate: &'a dyn Gate,
     /// MODE Z, or not.
     pub compression: Compression,
+    /// A file that has been sent is over when the other end closes the connection.
+    pub awaits_end: bool,
 }
 
 /// How a transfer ended.
@@ -149,7 +155,9 @@ impl Work {
             bounds,
             gate,
             compression,
+            awaits_end,
         } = passage;
+        let is_sending = self.direction() == Direction::Send;
         let mut protection = match self.protection(protection, compression, stream) {
             Ok(protection) => protection,
             Err(error) => return self.ends_with(TransferError::Connection(error)),
@@ -160,7 +168,7 @@ impl Work {
                 .protected_by(protection.as_mut().map(|protection| &mut **protection as _)),
             Err(error) => return self.ends_with(error),
         };
-        match self {
+        let outcome = match self {
             Self::Send {
                 file,
                 first,
@@ -214,7 +222,11 @@ impl Work {
                     ..result.into()
                 }
             }
+        };
+        if awaits_end && is_sending && outcome.result.is_ok() {
+            hear_out(stream);
         }
+        outcome
     }
 
     /// What protects the bytes of this work: the kernel, where they come from a file as they are.
@@ -252,6 +264,14 @@ impl Work {
             ..Err(error).into()
         }
     }
+}
+
+/// Reads what the peer of a connection has still to say, until it closes it or two seconds have passed.
+fn hear_out(stream: &TcpStream) {
+    let deadline = Instant::now() + CLOSING;
+    let _ = stream.set_read_timeout(Some(CLOSING));
+    let mut rest = [0; 1024];
+    while Instant::now() < deadline && matches!((&mut &*stream).read(&mut rest), Ok(1..)) {}
 }
 
 /// Receives into an upload whose first bytes have been taken over, or not.

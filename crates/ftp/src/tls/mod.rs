@@ -4,6 +4,7 @@
 mod client;
 mod kernel;
 mod names;
+mod peer;
 mod pem;
 mod server;
 mod stream;
@@ -11,6 +12,7 @@ mod stream;
 pub use client::{ClientTls, Fingerprint, TlsSettings};
 pub(crate) use client::{SessionTls as ClientSessionTls, wrong_certificate};
 pub(crate) use names::{Certificates, NamedCertificates};
+pub(crate) use peer::{Part, Peer, PeerTls};
 pub use server::{ClientCertificates, TlsConfig};
 pub(crate) use server::{NotAsAgreed, ServerTls, SessionTls as ServerSessionTls};
 pub(crate) use stream::Protected;

@@ -35,10 +35,17 @@ impl Certificates {
     }
 }
 
+impl Certificates {
+    /// The certificate for clients that give this name of the server.
+    pub(super) fn of(&self, name: Option<&str>) -> Arc<CertifiedKey> {
+        let name = name.map(str::to_ascii_lowercase);
+        let named = name.and_then(|name| self.named.get(&name));
+        Arc::clone(named.unwrap_or(&self.own))
+    }
+}
+
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let name = hello.server_name().map(str::to_ascii_lowercase);
-        let named = name.and_then(|name| self.named.get(&name));
-        Some(Arc::clone(named.unwrap_or(&self.own)))
+        Some(self.of(hello.server_name()))
     }
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{
     Acceptor, ClientHello, NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache,
@@ -22,7 +22,8 @@ use rustls::server::{
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
-    HandshakeKind, ServerConfig, ServerConnection, SupportedCipherSuite, SupportedProtocolVersion,
+    HandshakeKind, RootCertStore, ServerConfig, ServerConnection, SupportedCipherSuite,
+    SupportedProtocolVersion,
 };
 use serde::Deserialize;
 use tokio::io::AsyncWriteExt;
@@ -32,8 +33,9 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::names::Certificates;
+use super::peer::{self, ClientOrServer, Identity, Part, Peer, PeerTls};
 use super::stream::{FOR_DATA, FOR_MESSAGES};
-use super::{ALPN_CONTROL, ALPN_DATA, Protected, kernel, pem};
+use super::{ALPN_CONTROL, ALPN_DATA, Fingerprint, Protected, kernel, pem};
 use crate::file_reader::FileReader;
 
 /// Tickets for each connection: one for the next data connection, one for its right-sizing, and two to spare.
@@ -68,6 +70,10 @@ pub struct TlsConfig {
     /// With `client_ca`: revocation lists (PEM) of all authorities that clients' certificates are from.
     #[serde(default)]
     pub client_crl: Option<PathBuf>,
+    /// Authorities (PEM) of other servers: one with a certificate of theirs may take part in a protected third-party
+    /// transfer whose client names no key or certificate. None: no such server.
+    #[serde(default)]
+    pub peer_ca: Option<PathBuf>,
     /// Whether a protected data connection has to resume the TLS session of its control connection. Default: `true`.
     #[serde(default = "yes")]
     pub resumption: bool,
@@ -105,6 +111,7 @@ impl TlsConfig {
             client_ca: None,
             client_certificates: ClientCertificates::default(),
             client_crl: None,
+            peer_ca: None,
             resumption: yes(),
             kernel: yes(),
             handshake_s: handshake_s(),
@@ -139,9 +146,11 @@ impl FromStr for ClientCertificates {
 /// What all sessions under one configuration share.
 #[derive(Debug)]
 pub(crate) struct ServerTls {
-    base: ServerConfig,
-    /// The same for TLS 1.2 only.
-    older: ServerConfig,
+    control: Versions,
+    /// For data connections: other servers, too, may show a certificate.
+    data: Versions,
+    /// Whose certificates those are.
+    peers: Option<Arc<RootCertStore>>,
     pub(crate) required: bool,
     resumption: bool,
     /// The kernel encrypts what it can.
@@ -149,6 +158,69 @@ pub(crate) struct ServerTls {
     limit: Duration,
     pub(crate) handshakes_per_minute: u32,
     certificates: Certificates,
+}
+
+/// Configurations for the newest version, and for TLS 1.2 only.
+#[derive(Debug, Clone)]
+struct Versions {
+    newest: ServerConfig,
+    older: ServerConfig,
+}
+
+impl Versions {
+    fn new(
+        provider: &Arc<CryptoProvider>,
+        verifier: &Arc<dyn ClientCertVerifier>,
+        certificates: &Certificates,
+    ) -> io::Result<Self> {
+        let resolver = Arc::new(certificates.clone());
+        let with = |versions: &[&'static SupportedProtocolVersion]| {
+            let builder = ServerConfig::builder_with_provider(Arc::clone(provider));
+            let builder = builder.with_protocol_versions(versions);
+            Ok::<_, io::Error>(
+                builder
+                    .map_err(io::Error::other)?
+                    .with_client_cert_verifier(Arc::clone(verifier))
+                    .with_cert_resolver(resolver.clone()),
+            )
+        };
+        Ok(Self {
+            newest: with(&[&TLS13, &TLS12])?,
+            older: with(&[&TLS12])?,
+        })
+    }
+
+    /// The same with other certificates.
+    fn showing(&self, certificates: &Certificates) -> Self {
+        let resolver = Arc::new(certificates.clone());
+        let with = |config: &ServerConfig| {
+            let mut config = config.clone();
+            config.cert_resolver = resolver.clone();
+            config
+        };
+        Self {
+            newest: with(&self.newest),
+            older: with(&self.older),
+        }
+    }
+
+    /// Those of one session.
+    fn of_session(&self, sessions: &Sessions) -> Choice {
+        let mut named = self.newest.clone();
+        let mut older = self.older.clone();
+        for config in [&mut named, &mut older] {
+            config.ticketer = Arc::clone(&sessions.tickets);
+            config.session_storage = Arc::clone(&sessions.stored);
+        }
+        named.send_tls13_tickets = TICKETS;
+        let nameless = named.clone();
+        named.alpn_protocols = vec![ALPN_CONTROL.to_vec(), ALPN_DATA.to_vec()];
+        Choice {
+            named: Arc::new(named),
+            older: Arc::new(older),
+            nameless: Arc::new(nameless),
+        }
+    }
 }
 
 impl ServerTls {
@@ -177,20 +249,25 @@ impl ServerTls {
     ) -> io::Result<Self> {
         let provider = Arc::new(ring::default_provider());
         let verifier = client_verifier(config, reader, &provider)?;
-        let resolver = Arc::new(certificates.clone());
-        let with = |versions: &[&'static SupportedProtocolVersion]| {
-            let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
-            let builder = builder.with_protocol_versions(versions);
-            Ok::<_, io::Error>(
-                builder
-                    .map_err(io::Error::other)?
-                    .with_client_cert_verifier(Arc::clone(&verifier))
-                    .with_cert_resolver(resolver.clone()),
-            )
+        let control = Versions::new(&provider, &verifier, &certificates)?;
+        let peers = config.peer_ca.as_ref();
+        let peers = peers.map(|path| reader.authorities(path).map(Arc::new));
+        let peers = peers.transpose()?;
+        let data = match &peers {
+            None => control.clone(),
+            Some(authorities) => {
+                let either: Arc<dyn ClientCertVerifier> = Arc::new(ClientOrServer {
+                    clients: verifier,
+                    authorities: Arc::clone(authorities),
+                    provider: Arc::clone(&provider),
+                });
+                Versions::new(&provider, &either, &certificates)?
+            }
         };
         Ok(Self {
-            base: with(&[&TLS13, &TLS12])?,
-            older: with(&[&TLS12])?,
+            control,
+            data,
+            peers,
             required: config.required,
             resumption: config.resumption,
             kernel: config.kernel && is_in_kernel(),
@@ -203,15 +280,10 @@ impl ServerTls {
     /// The same for sessions of a virtual host, which have its certificate if the client gives no name.
     pub(crate) fn at_host(&self, name: &str) -> Self {
         let certificates = self.certificates.at_host(name);
-        let resolver = Arc::new(certificates.clone());
-        let with = |config: &ServerConfig| {
-            let mut config = config.clone();
-            config.cert_resolver = resolver.clone();
-            config
-        };
         Self {
-            base: with(&self.base),
-            older: with(&self.older),
+            control: self.control.showing(&certificates),
+            data: self.data.showing(&certificates),
+            peers: self.peers.clone(),
             certificates,
             ..*self
         }
@@ -222,32 +294,25 @@ impl ServerTls {
     /// # Errors
     /// If the kernel has no random numbers.
     pub(crate) fn session(&self) -> io::Result<SessionTls> {
-        let mut named = self.base.clone();
         let sessions = Sessions {
             tickets: ring::Ticketer::new().map_err(io::Error::other)?,
             // For TLS 1.2 without tickets: the control connection, and a few data connections.
             stored: ServerSessionMemoryCache::new(4),
         };
-        let mut older = self.older.clone();
-        for config in [&mut named, &mut older] {
-            config.ticketer = Arc::clone(&sessions.tickets);
-            config.session_storage = Arc::clone(&sessions.stored);
-        }
-        named.send_tls13_tickets = TICKETS;
-        let nameless = named.clone();
-        let mut silent = named.clone();
-        silent.send_tls13_tickets = 0;
-        named.alpn_protocols = vec![ALPN_CONTROL.to_vec(), ALPN_DATA.to_vec()];
+        let mut data = self.data.of_session(&sessions);
+        // So that nothing is left unread.
+        Arc::make_mut(&mut data.nameless).send_tls13_tickets = 0;
         Ok(SessionTls {
-            named: Arc::new(named),
-            older: Arc::new(older),
-            nameless: Arc::new(nameless),
-            silent: Arc::new(silent),
+            control: self.control.of_session(&sessions),
+            data,
             sessions,
             resumption: self.resumption,
             kernel: self.kernel,
             client: None,
             server_name: None,
+            certificates: self.certificates.clone(),
+            key: Arc::default(),
+            peers: self.peers.clone(),
             limit: self.limit,
         })
     }
@@ -297,9 +362,9 @@ fn client_verifier(
     verifier.build().map_err(|error| pem::wrong(file, &error))
 }
 
-/// TLS on the connections of one session.
+/// Configurations for the clients of one session.
 #[derive(Debug, Clone)]
-pub(crate) struct SessionTls {
+struct Choice {
     /// For clients that name FTP in ALPN.
     named: Arc<ServerConfig>,
     /// For others: TLS 1.2 if they know it, as long as resumption is demanded. Under 1.3 OpenSSL resumes by a ticket only
@@ -309,8 +374,13 @@ pub(crate) struct SessionTls {
     older: Arc<ServerConfig>,
     /// For those who know TLS 1.3 only. No ALPN: names of other protocols, which some clients offer, would be refused.
     nameless: Arc<ServerConfig>,
-    /// The same on data connections, without tickets, so that nothing is left unread.
-    silent: Arc<ServerConfig>,
+}
+
+/// TLS on the connections of one session.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionTls {
+    control: Choice,
+    data: Choice,
     sessions: Sessions,
     resumption: bool,
     kernel: bool,
@@ -318,6 +388,11 @@ pub(crate) struct SessionTls {
     client: Option<Vec<CertificateDer<'static>>>,
     /// The name of the server that the client gave there, in lower case.
     server_name: Option<String>,
+    certificates: Certificates,
+    /// What other servers know it by, once a client has asked.
+    key: Arc<OnceLock<Arc<CertifiedKey>>>,
+    /// Authorities of other servers.
+    peers: Option<Arc<RootCertStore>>,
     limit: Duration,
 }
 
@@ -330,7 +405,7 @@ impl SessionTls {
         &mut self,
         stream: TcpStream,
     ) -> io::Result<TlsStream<TcpStream>> {
-        let config = |hello: &ClientHello<'_>| Arc::clone(self.choose(hello, &self.nameless));
+        let config = |hello: &ClientHello<'_>| Arc::clone(self.choose(hello, &self.control));
         let stream = self.accept(stream, config, |_| ()).await?;
         let client = stream.get_ref().1.peer_certificates();
         self.client = client.map(<[_]>::to_vec);
@@ -355,7 +430,7 @@ impl SessionTls {
         stream.set_nonblocking(true)?;
         let gate = Arc::new(Gate::new(&self.sessions, true));
         let config = |hello: &ClientHello<'_>| {
-            let mut config = ServerConfig::clone(self.choose(hello, &self.silent));
+            let mut config = ServerConfig::clone(self.choose(hello, &self.data));
             config.ticketer = gate.clone();
             config.session_storage = gate.clone();
             config.enable_secret_extraction = self.kernel;
@@ -378,15 +453,66 @@ impl SessionTls {
         Ok((stream.into_std()?, protected))
     }
 
-    /// Whether a data connection comes from who has the control connection.
+    /// Whether a data connection comes from who has the control connection, or from a server that the operator trusts.
     fn check(&self, connection: &ServerConnection) -> Result<(), NotAsAgreed> {
-        if self.resumption && connection.handshake_kind() != Some(HandshakeKind::Resumed) {
-            return Err(NotAsAgreed::NotResumed);
+        let is_resumed = connection.handshake_kind() == Some(HandshakeKind::Resumed);
+        let shown = connection.peer_certificates();
+        let is_clients = self.client.as_deref() == shown;
+        if is_clients && (is_resumed || !self.resumption) {
+            return Ok(());
         }
-        if self.client.as_deref() != connection.peer_certificates() {
-            return Err(NotAsAgreed::OtherCertificate);
+        if !is_resumed && self.is_peers(shown.unwrap_or_default()) {
+            return Ok(());
         }
-        Ok(())
+        match is_resumed || !self.resumption {
+            true => Err(NotAsAgreed::OtherCertificate),
+            false => Err(NotAsAgreed::NotResumed),
+        }
+    }
+
+    /// Whether a certificate that was shown is that of a server that the operator trusts.
+    fn is_peers(&self, shown: &[CertificateDer<'_>]) -> bool {
+        let Some(([shown, intermediates @ ..], peers)) = Some(shown).zip(self.peers.as_ref())
+        else {
+            return false;
+        };
+        let (now, provider) = (UnixTime::now(), ring::default_provider());
+        peer::is_of_server(peers, shown, intermediates, now, &provider).is_ok()
+    }
+
+    /// Whether other servers are known by their authorities.
+    pub(crate) fn knows_peers(&self) -> bool {
+        self.peers.is_some()
+    }
+
+    /// What other servers know this session by: the SHA-256 of its public key.
+    ///
+    /// # Errors
+    /// If the kernel has no random numbers.
+    pub(crate) fn session_key(&self) -> io::Result<Fingerprint> {
+        let key = match self.key.get() {
+            Some(key) => key,
+            None => {
+                let key = peer::session_key()?;
+                self.key.get_or_init(|| key)
+            }
+        };
+        Ok(Fingerprint::of(&key.cert[0]))
+    }
+
+    /// TLS with the other server of a third-party transfer.
+    ///
+    /// # Errors
+    /// If there is no key, or no authority, by which the two could know each other.
+    pub(crate) fn with_peer(&self, peer: Peer, part: Part) -> io::Result<PeerTls> {
+        let identity = Identity {
+            certificate: self.certificates.of(self.server_name()),
+            key: self.key.get().cloned(),
+            authorities: self.peers.clone(),
+            kernel: self.kernel,
+            limit: self.limit,
+        };
+        PeerTls::new(peer, part, &identity)
     }
 
     /// The server's end of a further connection with the client; its handshake runs as bytes are moved.
@@ -394,30 +520,26 @@ impl SessionTls {
     /// # Errors
     /// If there is no memory for it.
     pub(crate) fn protect(&self) -> io::Result<Protected> {
-        let mut config = ServerConfig::clone(&self.silent);
+        let mut config = ServerConfig::clone(&self.data.nameless);
         config.ticketer = Arc::new(Gate::new(&self.sessions, false));
         config.session_storage = Arc::new(NoServerSessionStorage {});
         let connection = ServerConnection::new(Arc::new(config)).map_err(io::Error::other)?;
         Ok(Protected::new(connection, FOR_MESSAGES))
     }
 
-    /// The configuration for a client; `newest` if it has no name in ALPN and TLS 1.3 is best.
-    fn choose<'a>(
-        &'a self,
-        hello: &ClientHello<'_>,
-        newest: &'a Arc<ServerConfig>,
-    ) -> &'a Arc<ServerConfig> {
+    /// The configuration for a client.
+    fn choose<'a>(&self, hello: &ClientHello<'_>, among: &'a Choice) -> &'a Arc<ServerConfig> {
         let known = |name: &[u8]| [ALPN_CONTROL, ALPN_DATA].contains(&name);
         if hello.alpn().is_some_and(|mut names| names.any(known)) {
-            return &self.named;
+            return &among.named;
         }
-        let suites = &self.older.crypto_provider().cipher_suites;
+        let suites = &among.older.crypto_provider().cipher_suites;
         let older = |suite: &&SupportedCipherSuite| suite.version() == &TLS12;
         let offered = |suite: &SupportedCipherSuite| hello.cipher_suites().contains(&suite.suite());
         if self.resumption && suites.iter().filter(older).any(offered) {
-            return &self.older;
+            return &among.older;
         }
-        newest
+        &among.nameless
     }
 
     /// A handshake with the configuration for this client; `knows` is told as soon as it is known who it is.
@@ -517,6 +639,8 @@ impl StoresServerSessions for Gate {
 pub(crate) enum NotAsAgreed {
     NotResumed,
     OtherCertificate,
+    /// In a third-party transfer.
+    OtherServer,
 }
 
 impl fmt::Display for NotAsAgreed {
@@ -524,6 +648,7 @@ impl fmt::Display for NotAsAgreed {
         f.write_str(match self {
             Self::NotResumed => "it must resume the TLS session of the control connection",
             Self::OtherCertificate => "it must show the certificate of the control connection",
+            Self::OtherServer => "it is not with the server that it should be with",
         })
     }
 }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use fairwind_ftp::client::batch::{self, Job};
-use fairwind_ftp::client::{ChecksumPolicy, Options, third_party, tree};
+use fairwind_ftp::client::{ChecksumPolicy, Options, Storage, third_party, tree};
 
 use super::{connection, get, open_to_others, options};
 use crate::common::{Running, noise};
@@ -179,7 +179,56 @@ fn further_files_are_asked_for_with_the_one_before() {
     assert_eq!(heard[2][..2], ["RETR d/c", "HASH d/c"]);
 }
 
-/// As above for both servers at once, but with ALLO before EPSV and EPRT after it. There is one round trip
+/// After each file, which bears its name only when its checksum is known, goes all that the next one needs. From one STOR to
+/// the next are three round trips of the control connection, and that of the data connection's handshake.
+#[test]
+fn further_files_are_stored_in_four_round_trips() {
+    let server = Running::start();
+    let path = Path::begin();
+    let here = tempfile::tempdir().unwrap();
+    let job = |name: &str| {
+        let source = here.path().join(name);
+        fs::write(&source, name.repeat(3)).unwrap();
+        Job::Put(Storage {
+            source,
+            remote: name.into(),
+            present: None,
+        })
+    };
+    let jobs = ["a", "b", "c"].map(job).into();
+    let to = connection(path.to(server.address), "", options());
+    let outcome = batch::run(to, jobs, NonZeroUsize::MIN).unwrap();
+    assert_eq!((outcome.verified, outcome.failures), (3, vec![]));
+    for name in ["a", "b", "c"] {
+        assert_eq!(server.read(name), name.repeat(3).as_bytes());
+    }
+    let begin = path.turn_of("STOR");
+    assert_eq!(path.heard_in(begin - 1), ["SIZE .a.part", "EPSV"]);
+    let stored = |name: &str| {
+        let commands = ["ALLO 3", "STOR", "SIZE", "HASH"];
+        let end = format!(" .{name}.part");
+        commands.map(|command| match command {
+            "ALLO 3" => command.to_owned(),
+            command => format!("{command}{end}"),
+        })
+    };
+    for (number, name) in ["a", "b", "c"].iter().enumerate() {
+        let turn = begin + 3 * number;
+        assert_eq!(path.heard_in(turn), stored(name));
+        assert_eq!(path.heard_in(turn + 1), [""; 0]);
+        let heard = path.heard_in(turn + 2);
+        assert!(heard[0].starts_with("MFMT ") && heard[0].ends_with(&format!(" .{name}.part")));
+        let renamed = [format!("RNFR .{name}.part"), format!("RNTO {name}")];
+        assert_eq!(heard[1..3], renamed);
+        let next = ["SIZE .b.part", "SIZE .c.part"].get(number);
+        match next {
+            Some(next) => assert_eq!(heard[3..], [*next, "EPSV"]),
+            None => assert_eq!(heard.len(), 3),
+        }
+    }
+}
+
+/// As for a download from both servers at once, but with ALLO before EPSV and EPRT after it. There is one round trip
 /// more from EPSV to RETR than for a client, which opens the data connection itself in that time; here the
 /// server connects after RETR.
 #[test]

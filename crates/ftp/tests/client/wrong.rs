@@ -146,6 +146,109 @@ fn what_was_sent_in_advance_is_answered_whatever_becomes_of_the_file() {
     );
 }
 
+/// What becomes of three files for a server that takes commands in advance.
+fn three_stored_in_advance(replies: &[(&'static str, &'static str)]) -> (Outcome, Vec<String>) {
+    let usual = [
+        ("SIZE", "550 None\r\n"),
+        ("RNFR", "350 Ready\r\n"),
+        ("RNTO", "250 Done\r\n"),
+        ("MFMT", "213 Done\r\n"),
+        ("DELE", "250 Gone\r\n"),
+    ];
+    let server = scripted(Script {
+        features: vec!["EPSV", "HASH MD5*", "MFMT", "PIPELINING", "SIZE"],
+        extended: true,
+        replies: [replies, &usual].concat(),
+        ..Script::default()
+    });
+    let here = tempfile::tempdir().unwrap();
+    let job = |name: &str| {
+        let source = here.path().join(name);
+        fs::write(&source, "content").unwrap();
+        Job::Put(storage(&source, name.as_bytes()))
+    };
+    let to = connection(server.address, "", options());
+    let jobs = ["a", "b", "c"].map(job).into();
+    let outcome = batch::run(to, jobs, NonZeroUsize::MIN).unwrap();
+    let heard = server.heard();
+    let logins = heard.iter().filter(|line| line.starts_with("USER")).count();
+    assert_eq!(logins, 1, "{heard:?}");
+    (outcome, heard)
+}
+
+#[test]
+fn what_is_not_known_to_be_whole_gets_no_name_whatever_was_sent_in_advance() {
+    // MD5 of `content`.
+    let right = ("HASH", "213 MD5 0-7 9a0364b9e99bb480dd25e1f0284c8555 x\r\n");
+    let wrong = ("HASH", "213 MD5 0-7 00000000000000000000000000000000 x\r\n");
+    let (outcome, heard) = three_stored_in_advance(&[right]);
+    assert_eq!((outcome.files, outcome.verified), (3, 3), "{outcome:?}");
+    let named = |heard: &[String]| heard.iter().any(|line| line.starts_with("RN"));
+    assert!(named(&heard));
+    for (replies, why) in [
+        (&[wrong][..], "is not what"),
+        (
+            &[
+                right,
+                ("SIZE", "213 6\r\n"),
+                ("REST", "502 No\r\n"),
+                ("APPE", "550 No\r\n"),
+            ],
+            "APPE",
+        ),
+        (&[right, ("STOR", "550 No\r\n")], "STOR"),
+        (&[right, ("ALLO", "552 No room\r\n")], "ALLO"),
+    ] {
+        let (outcome, heard) = three_stored_in_advance(replies);
+        assert_eq!((outcome.files, outcome.failures.len()), (0, 3), "{why}");
+        assert!(!named(&heard), "{why}: {heard:?}");
+        for failure in &outcome.failures {
+            assert!(failure.error.contains(why), "{why}: {}", failure.error);
+        }
+    }
+}
+
+#[test]
+fn a_name_that_cannot_be_had_is_told_and_its_old_file_keeps_its_time() {
+    let right = ("HASH", "213 MD5 0-7 9a0364b9e99bb480dd25e1f0284c8555 x\r\n");
+    for refusal in [
+        &[("RNTO", "550 No\r\n"), right][..],
+        &[("RNFR", "550 No\r\n"), ("RNTO", "503 No\r\n"), right],
+    ] {
+        let (outcome, heard) = three_stored_in_advance(refusal);
+        assert_eq!((outcome.files, outcome.failures.len()), (0, 3));
+        let mut failures = outcome.failures.iter();
+        assert!(failures.all(|failure| failure.error.contains("to rename")));
+        let mut times = heard.iter().filter(|line| line.starts_with("MFMT"));
+        assert!(times.all(|line| line.ends_with(".part")), "{heard:?}");
+    }
+}
+
+#[test]
+fn an_upload_for_which_there_is_no_room_leaves_nothing() {
+    let server = Running::with(|config| config.users[0].quota_bytes = 1_000);
+    let here = tempfile::tempdir().unwrap();
+    let source = here.path().join("x");
+    fs::write(&source, noise(2_000)).unwrap();
+    let error = put(server.address, &source, "x", options()).unwrap_err();
+    assert!(error.to_string().contains("552"), "{error}");
+    assert_eq!(names(server.dir.path()), [""; 0]);
+    fs::write(&source, noise(500)).unwrap();
+    put(server.address, &source, "x", options()).unwrap();
+    assert_eq!(server.read("x"), noise(500));
+    // Nor does it cost an older file that it was to replace.
+    fs::write(&source, noise(2_000)).unwrap();
+    for in_place in [false, true] {
+        let options = Options {
+            in_place,
+            ..options()
+        };
+        put(server.address, &source, "x", options).unwrap_err();
+        assert_eq!(server.read("x"), noise(500));
+        assert_eq!(names(server.dir.path()), ["x"]);
+    }
+}
+
 #[test]
 fn a_file_that_is_not_there_begins_nothing_here() {
     let server = Running::start();

@@ -11,14 +11,14 @@ use std::time::Duration;
 use fairwind_ftp::assembly::{ClientSetup, client_extensions};
 use fairwind_ftp::client::{
     ClientError, Connection, Credentials, DataMode, FileReport, Options, Place, Progress,
-    Retrieval, Storage, TlsPolicy, Verification, third_party,
+    Retrieval, Storage, TlsPolicy, Verification,
 };
 use fairwind_ftp::tls::{ClientTls, Fingerprint, TlsSettings};
 use fairwind_transfer::Buffer;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 
 use super::authority::{Issued, Time};
 use super::{Authority, Server};
@@ -260,7 +260,7 @@ fn a_client_shows_its_certificate_on_all_connections() {
 }
 
 #[derive(Default)]
-struct Notes(Mutex<Vec<String>>);
+pub(super) struct Notes(pub Mutex<Vec<String>>);
 
 impl Progress for Notes {
     fn note(&self, text: &str) {
@@ -270,19 +270,24 @@ impl Progress for Notes {
 
 /// A server that speaks TLS if it has a certificate, and says what a test wants.
 #[derive(Clone, Default)]
-struct Script {
-    tls: Option<Arc<ServerConfig>>,
+pub(super) struct Script {
+    pub tls: Option<Arc<ServerConfig>>,
     /// In place of the reply to AUTH.
-    auth: Option<&'static str>,
-    content: Vec<u8>,
+    pub auth: Option<&'static str>,
+    pub content: Vec<u8>,
     /// Bytes after which data connections are cut off, one after the other; then they end in order.
-    cuts: Vec<usize>,
+    pub cuts: Vec<usize>,
     /// SIZE is answered.
-    sized: bool,
+    pub sized: bool,
+    /// How it is the TLS client of another server, after CPSV.
+    pub as_client: Option<Arc<ClientConfig>>,
+    /// What it has stored.
+    pub stored: Arc<Mutex<Vec<u8>>>,
 }
 
-struct Scripted {
-    address: SocketAddr,
+pub(super) struct Scripted {
+    pub address: SocketAddr,
+    pub stored: Arc<Mutex<Vec<u8>>>,
     heard: Arc<Mutex<Vec<String>>>,
 }
 
@@ -290,11 +295,12 @@ trait ReadWrite: Read + Write + Send {}
 impl<T: Read + Write + Send> ReadWrite for T {}
 
 impl Scripted {
-    fn start(script: Script) -> Self {
+    pub(super) fn start(script: Script) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let heard = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&heard);
+        let stored = Arc::clone(&script.stored);
         let cuts = Arc::new(Mutex::new(script.cuts.clone().into_iter()));
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -304,10 +310,14 @@ impl Scripted {
                 });
             }
         });
-        Self { address, heard }
+        Self {
+            address,
+            stored,
+            heard,
+        }
     }
 
-    fn has_heard(&self, verb: &str) -> bool {
+    pub(super) fn has_heard(&self, verb: &str) -> bool {
         let heard = self.heard.lock().unwrap();
         heard.iter().any(|line| line.starts_with(verb))
     }
@@ -376,6 +386,27 @@ fn serve(
                 stream.sock.shutdown(Shutdown::Write)?;
                 "226 all of it".into()
             }
+            "FEAT" if script.as_client.is_some() => "211-Features\r\n CPSV\r\n211 End".into(),
+            "CPSV" => {
+                let listener = TcpListener::bind("127.0.0.1:0")?;
+                let port = listener.local_addr()?.port();
+                passive = Some(listener);
+                format!("227 (127,0,0,1,{},{})", port >> 8, port & 255)
+            }
+            "STOR" => {
+                lines.get_mut().write_all(b"150 go on\r\n")?;
+                lines.get_mut().flush()?;
+                let (stream, _) = passive.take().unwrap().accept()?;
+                let config = script.as_client.clone().unwrap();
+                let name = ServerName::try_from("localhost").unwrap();
+                let connection = ClientConnection::new(config, name).unwrap();
+                let mut content = Vec::new();
+                StreamOwned::new(connection, stream).read_to_end(&mut content)?;
+                *script.stored.lock().unwrap() = content;
+                "226 all of it".into()
+            }
+            "RNFR" => "350 ready".into(),
+            "RNTO" => "250 done".into(),
             "TYPE" | "PBSZ" | "PROT" | "OPTS" => "200 fine".into(),
             "QUIT" => "221 bye".into(),
             _ => "502 no".into(),
@@ -384,8 +415,12 @@ fn serve(
 }
 
 /// The TLS of a scripted server.
-fn served(authority: &Authority) -> Option<Arc<ServerConfig>> {
-    let issued = authority.issue(&["localhost"]);
+pub(super) fn served(authority: &Authority) -> Option<Arc<ServerConfig>> {
+    Some(Arc::new(serving(&authority.issue(&["localhost"]))))
+}
+
+/// TLS of a server with this certificate.
+pub(super) fn serving(issued: &Issued) -> ServerConfig {
     let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -393,7 +428,7 @@ fn served(authority: &Authority) -> Option<Arc<ServerConfig>> {
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key);
-    Some(Arc::new(config.unwrap()))
+    config.unwrap()
 }
 
 #[test]
@@ -522,21 +557,4 @@ fn a_server_that_does_not_protect_data_gets_none() {
         .err()
         .unwrap();
     assert!(error.to_string().contains("no TLS"), "{error}");
-}
-
-#[test]
-fn copies_between_servers_are_refused_under_tls() {
-    let server = Server::start();
-    let at =
-        |scheme, options| Connection::new(place(scheme, server.running.address), alice(), options);
-    let plain = || at("ftp", options(TlsSettings::default()));
-    let wished = Options {
-        tls_policy: TlsPolicy::Offered,
-        ..options(TlsSettings::default())
-    };
-    for mut protected in [at("ftps", trusting(&server.authority)), at("ftp", wished)] {
-        let error = third_party(&mut plain(), &mut protected, 0).err().unwrap();
-        assert!(matches!(&error, ClientError::Usage(_)), "{error}");
-        assert!(error.to_string().contains("cannot be protected"), "{error}");
-    }
 }

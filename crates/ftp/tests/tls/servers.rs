@@ -80,7 +80,7 @@ fn vsftpd_demands_resumption_and_has_it() {
 }
 
 /// Lines that load ProFTPD's modules with mod_tls, which comes in a package of its own.
-fn proftpd_tls(folder: &Path, authority: &Authority) -> Option<String> {
+pub(super) fn proftpd_tls(folder: &Path, authority: &Authority) -> Option<String> {
     let room = or_skip(install_root("proftpd"))?;
     let own = room.join("usr/lib/proftpd");
     let crypto = [

@@ -150,9 +150,17 @@ impl Channel {
     fn new(stream: TcpStream, protector: Option<&Protector>) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
+        let mut protection = protector.map(Protector::protect).transpose()?;
+        // Between two servers, who accepts the connection may have to begin the handshake.
+        if let Some(protection) = &mut protection {
+            match protection.flush(&stream) {
+                Err(error) if !is_later(&error) => return Err(error),
+                _ => {}
+            }
+        }
         Ok(Self {
             stream,
-            protection: protector.map(Protector::protect).transpose()?,
+            protection,
             lines: Lines::default(),
             early: Vec::new(),
             outgoing: Vec::new(),

@@ -110,6 +110,7 @@ fn texts(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
         own.into_iter()
             .chain(&mut tls.client_ca)
             .chain(&mut tls.client_crl)
+            .chain(&mut tls.peer_ca)
     });
     let shown = [&mut config.banner, &mut config.motd];
     let of_hosts = config.host.iter_mut().flat_map(|host| {
