@@ -19,6 +19,9 @@ use crate::{client, server};
 /// Its name in FEAT and OPTS.
 const NAME: &str = "DRS";
 
+/// The command that disarms it.
+const OFF: &str = "OPTS DRS OFF";
+
 /// What a sender sends before anything has come back (RFC 6928: ten segments), bytes: a file that is no larger is over before
 /// its path is known.
 const INITIAL_WINDOW: u64 = 10 * 1_448;
@@ -56,8 +59,8 @@ impl client::Extension for RightSizingClient {
         };
         let (sends, receives) = client::at_once(|| arm(source, token), || arm(destination, token));
         match (sends?, receives?) {
-            (true, false) => drop(source.ask(&format!("OPTS {NAME} OFF"))?),
-            (false, true) => drop(destination.ask(&format!("OPTS {NAME} OFF"))?),
+            (true, false) => drop(source.ask(OFF)?),
+            (false, true) => drop(destination.ask(OFF)?),
             _ => {}
         }
         Ok(())
@@ -68,8 +71,10 @@ fn arm(control: &mut dyn client::ControlConnection, token: Token) -> Result<bool
     let reply = control.ask(&format!("OPTS {NAME} {token}"))?;
     if reply.code != 200 {
         tracing::info!("{}: no right-sizing: {reply}", control.peer());
+        return Ok(false);
     }
-    Ok(reply.code == 200)
+    control.lasts_until(OFF);
+    Ok(true)
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, Running, TIMEOUT, data, noise};
+use crate::common::{Client, Running, TIMEOUT, data, eventually, noise};
 use fairwind_ftp::assembly::{ClientSetup, client_extensions};
 use fairwind_ftp::client::{
-    Connection, Credentials, Extension, Features, FileReport, Options, Place, Retrieval,
+    Connection, Credentials, Extension, Features, FileReport, Kept, Options, Place, Retrieval,
     SessionExtension, Storage, third_party,
 };
 use fairwind_ftp::extension::TransferExtension;
+use fairwind_ftp::server::LogTarget;
 use fairwind_transfer::{Buffer, Transfer, TransferWatcher};
 
 const TOKEN: &str = "00112233445566778899aabbccddeeff";
@@ -248,6 +249,11 @@ impl TransferWatcher for Pace {
 
 /// This project's client; `drs` turns on its right-sizing.
 fn connection(server: &Running, path: &str, drs: bool) -> Connection {
+    connection_of(server, path, drs, None)
+}
+
+/// The same, with a session that waits for it or that it leaves.
+fn connection_of(server: &Running, path: &str, drs: bool, kept: Option<Kept>) -> Connection {
     let url = format!("ftp://alice:secret@{}/{path}", server.address);
     let setup = ClientSetup {
         drs,
@@ -261,6 +267,7 @@ fn connection(server: &Running, path: &str, drs: bool) -> Connection {
     let options = Options {
         patience: TIMEOUT,
         extensions,
+        kept,
         ..Options::default()
     };
     let place: Place = url.parse().unwrap();
@@ -269,13 +276,16 @@ fn connection(server: &Running, path: &str, drs: bool) -> Connection {
 }
 
 fn get(server: &Running, target: &Path, drs: bool) -> FileReport {
+    get_by(&mut connection(server, "large", drs), target)
+}
+
+fn get_by(connection: &mut Connection, target: &Path) -> FileReport {
     let retrieval = Retrieval {
         remote: b"large".to_vec(),
         target: target.into(),
         listed: None,
     };
-    let mut connection = connection(server, "large", drs);
-    retrieval.run(&mut connection, 0).unwrap()
+    retrieval.run(connection, 0).unwrap()
 }
 
 #[test]
@@ -316,6 +326,32 @@ fn one_end_without_right_sizing_sees_plain_ftp() {
     server.write("large", noise(1 << 20));
     let report = get(&server, &local.path().join("other"), false);
     assert!(report.figures.is_empty() && report.changes.is_empty());
+}
+
+#[test]
+fn a_session_is_right_sized_only_for_those_who_go_on_with_it_and_want_that() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let server = Running::with(|config| {
+        config.command_log = Some(LogTarget::File(log.path().to_owned()));
+    });
+    server.write("large", noise(1 << 20));
+    let local = tempfile::tempdir().unwrap();
+    let kept = Kept::default();
+    for (number, drs) in [true, true, false, false, true].into_iter().enumerate() {
+        let mut connection = connection_of(&server, "large", drs, Some(kept.clone()));
+        get_by(&mut connection, &local.path().join(number.to_string()));
+        connection.close();
+    }
+    kept.end();
+    // The log is written behind the replies.
+    let log = || std::fs::read_to_string(log.path()).unwrap();
+    eventually("the end of the session", || log().contains("\"close\""));
+    let log = log();
+    let known = ["OPTS DRS OFF", "OPTS DRS", "RETR", "PASS"];
+    let known = |line: &str| known.into_iter().find(|command| line.contains(command));
+    let order: Vec<&str> = log.lines().filter_map(known).collect();
+    let expected = "PASS, OPTS DRS, RETR, OPTS DRS, RETR, OPTS DRS OFF, RETR, RETR, OPTS DRS, RETR";
+    assert_eq!(order.join(", "), expected);
 }
 
 #[test]

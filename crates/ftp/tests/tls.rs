@@ -5,6 +5,7 @@ mod flood;
 mod hostile;
 mod hosts;
 mod kernel;
+mod memory;
 mod ours;
 mod peers;
 mod resumption;

@@ -174,7 +174,7 @@ impl Session {
             .iter_mut()
             .try_for_each(|extension| extension.prepare(self));
         self.extensions = extensions;
-        result
+        result.and_then(|()| self.undo_stale())
     }
 
     /// The address at which the server listens: EPSV, or PASV if that is refused over IPv4.

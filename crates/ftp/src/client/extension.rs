@@ -50,6 +50,10 @@ pub trait ControlConnection: Send {
     /// # Errors
     /// If the control connection fails.
     fn ask(&mut self, command: &str) -> Result<Reply, ClientError>;
+
+    /// Notes that the server does what it has been asked for in all further transfers, until it is told `undo`. A session that
+    /// goes on under other options sends that before its next transfer, unless it has asked for the same again.
+    fn lasts_until(&mut self, undo: &'static str);
 }
 
 /// An extension's part of one session. Only `prepare` may block, and only for the server's replies.

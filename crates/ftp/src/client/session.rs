@@ -53,6 +53,10 @@ pub struct Session {
     pub(super) tls: Option<ClientSessionTls>,
     /// What the server knows of the other one in a third-party transfer.
     pub(super) told: Told,
+    /// What ends that which extensions of these options have asked the server for.
+    undo: Vec<&'static str>,
+    /// The same of earlier options.
+    stale: Vec<&'static str>,
     /// The login directory.
     home: Option<Vec<u8>>,
 }
@@ -115,6 +119,8 @@ impl Session {
             partial: None,
             tls,
             told: Told::default(),
+            undo: Vec::new(),
+            stale: Vec::new(),
             home: None,
         };
         session.open_extensions();
@@ -127,7 +133,16 @@ impl Session {
         self.control
             .adopt(options.patience, options.progress.clone());
         (self.next, self.known, self.partial) = (None, None, None);
+        self.stale.append(&mut self.undo);
         self.open_extensions();
+    }
+
+    /// Ends what extensions of earlier options have asked the server for, and those of these options have not.
+    pub(super) fn undo_stale(&mut self) -> Result<(), ClientError> {
+        while let Some(undo) = self.stale.pop() {
+            self.control.ask(undo, b"")?;
+        }
+        Ok(())
     }
 
     fn open_extensions(&mut self) {
@@ -472,6 +487,13 @@ impl ControlConnection for Session {
 
     fn ask(&mut self, command: &str) -> Result<Reply, ClientError> {
         self.control.ask(command, b"")
+    }
+
+    fn lasts_until(&mut self, undo: &'static str) {
+        for noted in [&mut self.stale, &mut self.undo] {
+            noted.retain(|other| *other != undo);
+        }
+        self.undo.push(undo);
     }
 }
 

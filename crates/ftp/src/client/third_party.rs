@@ -220,6 +220,8 @@ impl Copy {
         for extension in source.options.extensions.clone() {
             extension.third_party(source, destination)?;
         }
+        source.undo_stale()?;
+        destination.undo_stale()?;
         let began = Instant::now();
         self.join(source, destination, tls_client)?;
         source.restart_at(first)?;

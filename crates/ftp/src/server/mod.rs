@@ -32,6 +32,7 @@ mod metrics;
 mod names;
 mod networks;
 mod origins;
+mod own_thread;
 mod partial;
 mod passwords;
 mod ports;
@@ -290,6 +291,9 @@ pub struct Server {
 /// Time allowed for sessions to end when the server stops.
 const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// How often free memory is returned to the kernel.
+const TRIM_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Pause after accepting a connection failed, for example because no descriptor is free.
 const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(100);
 
@@ -383,12 +387,12 @@ impl Server {
     /// If the listening socket fails or threads cannot be started.
     pub fn run(self, stop: &Stop) -> io::Result<()> {
         heap::keep_little();
-        // A transfer has a thread to itself; 1,000 idle sessions have none. The number of sessions is
-        // what is limited, and a later configuration may raise that limit.
+        // Threads of the pool look at files and come back at once; a transfer has a thread of its own, and 1,000 idle
+        // sessions have none. The number of sessions is what is limited, and a later configuration may raise that limit.
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .max_blocking_threads(usize::from(u16::MAX))
-            .thread_stack_size(512 << 10)
+            .thread_stack_size(own_thread::STACK)
             .thread_name("ftp")
             .enable_all()
             .build()?;
@@ -412,6 +416,14 @@ impl Server {
                 }
             });
         }
+        tokio::spawn(async {
+            let mut period = tokio::time::interval(TRIM_INTERVAL);
+            loop {
+                period.tick().await;
+                // It visits all that is free, and holds each arena meanwhile.
+                let _ = tokio::task::spawn_blocking(heap::trim).await;
+            }
+        });
         if let Some(listener) = self.metrics {
             tokio::spawn(metrics::serve(listener, Arc::clone(ledger)));
         }

@@ -15,6 +15,7 @@ use super::config::SyncPolicy;
 use super::files::Root;
 use super::listing::{Form, Subject};
 use super::names::free_to_take;
+use super::own_thread;
 use super::partial::UploadError;
 use super::rates::RateGate;
 use super::session::{AfterQuit, Failure, Interruption, Session};
@@ -376,7 +377,7 @@ impl Session {
             ratio: self.shared.config.limits.deflate_ratio,
         };
         let user = self.state.user.clone();
-        let running = tokio::task::spawn_blocking(move || {
+        let running = own_thread::run(move || {
             let run = || {
                 let passage = Passage {
                     protection,
@@ -395,7 +396,12 @@ impl Session {
         let (outcome, interruption) = self
             .run_interruptible(running, meter, AfterQuit::GoesOn)
             .await?;
-        Ok((outcome.map_err(io::Error::other)??, interruption))
+        let outcome = match outcome {
+            Ok(outcome) => outcome?,
+            // An upload has been abandoned with its work.
+            Err(error) => Err(TransferError::Connection(error)).into(),
+        };
+        Ok((outcome, interruption))
     }
 
     /// What limits the rate of a transfer.

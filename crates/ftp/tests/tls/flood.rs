@@ -11,14 +11,14 @@ use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
 use super::authority::Authority;
-use super::{Secure, tls};
+use super::{Secure, Server, tls};
 use crate::common::{Client, Process, connect_from, eventually, loopback, own_address};
 
 /// Memory limit of the whole server, KiB.
 const MEMORY: u64 = 64 << 10;
 
 /// A server in a process of its own, whose handshakes may take two seconds.
-fn process(authority: &Authority, more: &str) -> (tempfile::TempDir, Process) {
+pub(super) fn process(authority: &Authority, more: &str) -> (tempfile::TempDir, Process) {
     let dir = tempfile::tempdir().unwrap();
     let files = authority.server_files();
     let settings = format!(
@@ -178,4 +178,26 @@ fn an_address_has_a_number_of_handshakes_a_minute_and_others_have_theirs() {
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);
     assert!(answer.contains("421"), "{answer}");
+}
+
+#[test]
+fn handshakes_at_the_port_of_implicit_tls_are_counted_with_the_others() {
+    let server = Server::with(|tls| {
+        tls.listen = Some("127.0.0.1:0".parse().unwrap());
+        tls.handshakes_per_minute = 3;
+    });
+    let implicit = server.running.tls_address.unwrap();
+    let is_greeted = |own: IpAddr| {
+        let mut session = tls(connect_from(own, implicit), &server.stranger());
+        let mut code = [0; 3];
+        session.read_exact(&mut code).is_ok() && code == *b"220"
+    };
+    let (own, other) = (own_address(), own_address());
+    assert_eq!((0..5).filter(|_| is_greeted(own)).count(), 3);
+    // It is closed before the first byte of a handshake.
+    let mut refused = connect_from(own, implicit);
+    assert_eq!(refused.read(&mut [0]).unwrap(), 0);
+    let (mut plain, _) = Client::from(own, server.running.address);
+    plain.expect("AUTH TLS", 421);
+    assert!(is_greeted(other));
 }
