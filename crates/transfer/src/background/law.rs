@@ -269,7 +269,8 @@ impl Law {
         self.arrived(seen, rtt);
         self.make_room(base, beside);
         let rise = self.rise(seen.at, rtt, base);
-        if self.is_burst(seen.at, base, rise) {
+        // Others in the background, which are known, start and make room, too.
+        if self.is_burst(seen.at, base, rise) && !beside.is_shared() {
             self.make_way(seen.at, rise);
             if self.mode == Mode::Cruise {
                 self.begin_check(seen.at, rtt + (rtt - base));
