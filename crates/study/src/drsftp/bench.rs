@@ -37,6 +37,8 @@ pub(crate) type Cells = BTreeMap<(String, u64), Vec<Report>>;
 pub(crate) struct Measured<'a> {
     pub line: &'a Line,
     pub client_and_server: Cells,
+    /// The same under TLS.
+    pub protected: Cells,
     pub servers: Cells,
     /// Those that are looked at over time, and their size.
     pub over_time: Option<(u64, Vec<Report>)>,
@@ -84,6 +86,7 @@ impl<'a> Bench<'a> {
         let mut measured = Measured {
             line,
             client_and_server: Cells::new(),
+            protected: Cells::new(),
             servers: Cells::new(),
             over_time: None,
         };
@@ -97,9 +100,10 @@ impl<'a> Bench<'a> {
                 continue;
             }
             let reports = self.cell(cell)?;
-            let table = match cell.third_party {
-                false => &mut measured.client_and_server,
-                true => &mut measured.servers,
+            let table = match (cell.third_party, cell.protected) {
+                (false, false) => &mut measured.client_and_server,
+                (false, true) => &mut measured.protected,
+                (true, _) => &mut measured.servers,
             };
             if !reports.is_empty() {
                 table.insert((cell.kind.word.clone(), cell.size), reports);
@@ -155,6 +159,7 @@ impl<'a> Bench<'a> {
             "options": cell.kind.options(cell.line),
             "size": cell.size,
             "third_party": cell.third_party,
+            "protected": cell.protected,
             "control": self.control,
             "kernel": fairwind_kernel::release(),
         })
@@ -205,12 +210,20 @@ impl<'a> Bench<'a> {
         let options = cell.kind.options(cell.line);
         let file = self.file(cell.size)?;
         let served = fs::canonicalize(self.served())?;
-        let server = format!(
+        let mut server = format!(
             "{} serve {} --listen 0.0.0.0:21 --run-as root {}",
             shell::word(&fairwind.to_string_lossy()),
             shell::word(&served.to_string_lossy()),
             options.join(" ")
         );
+        if cell.protected {
+            let [certificate, key] = self.certificate()?;
+            server += &format!(
+                " --tls-required --tls-certificate {} --tls-key {}",
+                shell::word(&certificate.to_string_lossy()),
+                shell::word(&key.to_string_lossy())
+            );
+        }
         let mut arguments: Vec<OsString> = ["lab", "exec", "--bandwidth", &cell.line.bandwidth]
             .into_iter()
             .chain(["--delay", "50ms", "--queue", &cell.line.queue])
@@ -231,13 +244,32 @@ impl<'a> Bench<'a> {
             arguments.extend([fairwind.into(), received.into()]);
             arguments.extend([options.join(" "), file, moving].map(OsString::from));
         } else {
-            let from = format!("ftp://{{peer}}/{file}");
+            let scheme = if cell.protected { "ftpes" } else { "ftp" };
+            let from = format!("{scheme}://{{peer}}/{file}");
             arguments.extend([fairwind.into(), "get".into(), from.into()]);
+            if cell.protected {
+                arguments.push("--tls-insecure".into());
+            }
             arguments.push(received.join(&file).into());
             arguments.extend(moving.map(OsString::from));
             arguments.extend(options.into_iter().map(OsString::from));
         }
         Ok(arguments)
+    }
+
+    /// A certificate for any host, and its key, which are made unless they are there. Clients do not check it.
+    fn certificate(&self) -> Result<[PathBuf; 2], Error> {
+        let folder = fs::canonicalize(self.task.out)?;
+        let paths = ["certificate.pem", "key.pem"].map(|name| folder.join(name));
+        if !paths.iter().all(|path| path.exists()) {
+            let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])
+                .map_err(Error::work)?;
+            let texts = [made.cert.pem(), made.signing_key.serialize_pem()];
+            for (path, text) in paths.iter().zip(texts) {
+                fs::write(path, text).map_err(Error::at(path))?;
+            }
+        }
+        Ok(paths)
     }
 
     fn served(&self) -> PathBuf {
@@ -268,9 +300,10 @@ pub(crate) fn control<'a>(task: &'a Task<'_>) -> &'a str {
 
 /// The name of a transfer's record.
 fn name(cell: &Cell<'_>, number: &str) -> String {
-    let what = match cell.third_party {
-        false => "client-server",
-        true => "third-party",
+    let what = match (cell.third_party, cell.protected) {
+        (false, false) => "client-server",
+        (false, true) => "client-server-tls",
+        (true, _) => "third-party",
     };
     let (line, kind, size) = (&cell.line.word, &cell.kind.word, cell.size);
     format!("{line}-{what}-{kind}-{size}MB-{number}")

@@ -29,6 +29,7 @@ const PARAMETERS: &[Parameter] = &[
         Values::Words(&["stock", "tuned", "16MB", "auto", "drs"]),
     ),
     Parameter::new("size", Values::Whole(1, 65_536)),
+    Parameter::new("protection", Values::Words(&["none", "tls"])),
 ];
 
 /// The plan's `[data]`, which says what it is.
@@ -86,6 +87,8 @@ struct Cell<'a> {
     third_party: bool,
     /// Whether its buffer is looked at over time.
     over_time: bool,
+    /// Whether TLS protects control and data connections.
+    protected: bool,
     kind: &'a Kind,
     /// Size of the file, MB of 2^20 bytes.
     size: u64,
@@ -100,6 +103,7 @@ impl<'a> Cell<'a> {
             line: line.or(data.path.first())?,
             third_party: run.get("transfer") == "third-party",
             over_time: run.get("transfer") == "over time",
+            protected: run.get("protection") == "tls",
             kind: kind.or(data.kind.first())?,
             size: run.get("size").parse().unwrap_or(1),
         })
@@ -148,8 +152,12 @@ mod tests {
         let plan = plan();
         let data: Data = plan.data().unwrap();
         let cells = cells(&data, &plan.runs).unwrap();
-        // Eleven sizes over two paths: five kinds, three between servers, and DRS with 128 MB over time.
-        assert_eq!(cells.len(), 2 * (11 * 5 + 11 * 3 + 1));
+        // Eleven sizes over two paths: five kinds, three between servers, two under TLS, and DRS with 128 MB over time.
+        assert_eq!(cells.len(), 2 * (11 * 5 + 11 * 3 + 11 * 2 + 1));
+        assert_eq!(
+            cells.iter().filter(|cell| cell.protected).count(),
+            2 * 11 * 2
+        );
         assert_eq!(cells.iter().filter(|cell| cell.over_time).count(), 2);
         assert!(
             cells

@@ -25,6 +25,9 @@ pub(crate) fn all(task: &Task<'_>, kinds: &[Kind], done: &[Measured<'_>]) -> Mad
             page.rates(measured);
             page.efficiencies(measured);
         }
+        if !measured.protected.is_empty() {
+            page.protected(measured);
+        }
         if let Some((size, reports)) = &measured.over_time {
             page.over_time(measured.line, *size, reports);
         }
@@ -73,6 +76,9 @@ fn transfers(done: &[Measured<'_>]) -> Table {
         };
         for ((kind, size), reports) in &measured.client_and_server {
             add("client-server", kind, *size, reports);
+        }
+        for ((kind, size), reports) in &measured.protected {
+            add("client-server, TLS", kind, *size, reports);
         }
         if let Some((size, reports)) = &measured.over_time {
             add("over time", DRS, *size, reports);
@@ -158,6 +164,33 @@ impl Page<'_> {
             text: |reports| format!("{:.1}", mean_mbps(reports)),
             last: Some(("DRS against client-server", &against)),
         });
+    }
+
+    /// TLS beside plain.
+    fn protected(&mut self, measured: &Measured<'_>) {
+        let mut table = Table::new(
+            "File | >kernel autotuning (Mbit/s) | >under TLS (Mbit/s) | >against plain | >DRS (Mbit/s) | >under TLS (Mbit/s) | >against plain",
+        );
+        for size in sizes(&measured.protected) {
+            let pair = |kind: &str| {
+                let of = |cells: &Cells| {
+                    let reports = cells.get(&(kind.to_owned(), size))?;
+                    Some((mean_mbps(reports), rate_and_spread(reports)))
+                };
+                let (plain, protected) = (of(&measured.client_and_server), of(&measured.protected));
+                let against = plain.as_ref().zip(protected.as_ref());
+                let against = against.map(|((plain, _), (protected, _))| above(protected / plain));
+                [
+                    plain.map(|(_, text)| text),
+                    protected.map(|(_, text)| text),
+                    against,
+                ]
+                .map(|cell| cell.unwrap_or_else(dash))
+            };
+            let cells = [AUTO, DRS].into_iter().flat_map(pair);
+            table.row(std::iter::once(format!("{size} MB")).chain(cells));
+        }
+        self.part(&format!("tls-{}", measured.line.word), "", &table);
     }
 
     /// Adds a figure over the sizes of files, and its table.
@@ -295,9 +328,13 @@ fn goals(done: &[Measured<'_>]) -> Table {
 /// When, on what and how the transfers were made.
 fn origin(task: &Task<'_>, done: &[Measured<'_>]) -> Section {
     let machine = Machine::here();
-    let tables = done
-        .iter()
-        .flat_map(|measured| [&measured.client_and_server, &measured.servers]);
+    let tables = done.iter().flat_map(|measured| {
+        [
+            &measured.client_and_server,
+            &measured.protected,
+            &measured.servers,
+        ]
+    });
     let over_time = done
         .iter()
         .filter_map(|measured| measured.over_time.as_ref());
@@ -438,6 +475,7 @@ mod tests {
         let measured = Measured {
             line: &line,
             client_and_server: cells,
+            protected: Cells::new(),
             servers: Cells::new(),
             over_time: None,
         };
