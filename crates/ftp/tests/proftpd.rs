@@ -43,8 +43,9 @@ fn alice(address: SocketAddr) -> Client {
 
 /// The other end of this connection, as the kernel has it.
 fn server_end(data: &TcpStream) -> String {
-    let port = data.local_addr().unwrap().port();
-    let filter = format!("dst 127.0.0.1:{port}");
+    let (ours, its) = (data.local_addr().unwrap(), data.peer_addr().unwrap());
+    // Clients of other servers may have the same port.
+    let filter = format!("src {its} and dst {ours}");
     let output = Command::new("ss")
         .args(["-tinH", &filter])
         .output()
@@ -131,11 +132,12 @@ fn changes_three_times(lines: &str, open: fn(&mut Client) -> TcpStream) {
     seen.dedup();
     assert!(read_all(data) == bytes[read..]);
     assert_eq!(client.reply().code, 226);
+    let log = folder.text("fairwind.log");
     assert_eq!(
         seen,
-        [other_control(), allowed()[0].clone(), other_control()]
+        [other_control(), allowed()[0].clone(), other_control()],
+        "{log}"
     );
-    let log = folder.text("fairwind.log");
     let (a, b) = (&allowed()[0], other_control());
     let changes: Vec<_> = log
         .lines()
