@@ -20,5 +20,7 @@ pub mod privilege;
 
 mod clock;
 mod error;
+mod mounts;
 
 pub use error::LabError;
+pub use mounts::own_mounts;

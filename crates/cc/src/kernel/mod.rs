@@ -24,7 +24,7 @@ pub use load::set_name;
 pub(crate) use loaded::load_object;
 pub use loaded::{Loaded, load_as};
 pub use object::find as object;
-pub use pins::{About, Found, PinError, Pinned, Pins};
+pub use pins::{About, Found, PINS_VARIABLE, PinError, Pinned, Pins};
 pub use provide::{Choice, Provided, load_private, provide};
 pub use requirements::check as check_requirements;
 

@@ -85,17 +85,28 @@ fn load(parameters: &Parameters) -> Result<Provided, LoadError> {
 ///
 /// If the kernel refuses it, or no name is free; see [`LoadError`].
 pub fn load_private(parameters: &Parameters) -> Result<Loaded, LoadError> {
+    with_private_name(parameters.control().name(), |name| {
+        match load_as(parameters, name) {
+            Err(LoadError::AlreadyLoaded { .. }) => Ok(None),
+            outcome => outcome.map(Some),
+        }
+    })
+}
+
+/// What `load` makes of the first name that is not taken; it returns `None` for one that is.
+pub(super) fn with_private_name<T, E: From<LoadError>>(
+    control: &'static str,
+    mut load: impl FnMut(&str) -> Result<Option<T>, E>,
+) -> Result<T, E> {
     /// Makes the names of one process differ.
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let control = parameters.control().name();
     for _ in 0..ATTEMPTS {
         let number = std::process::id().wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        match load_as(parameters, &private_name(control, number)) {
-            Err(LoadError::AlreadyLoaded { .. }) => {}
-            outcome => return outcome,
+        if let Some(loaded) = load(&private_name(control, number))? {
+            return Ok(loaded);
         }
     }
-    Err(LoadError::NoFreeName { control })
+    Err(LoadError::NoFreeName { control }.into())
 }
 
 /// `fw_sfsack_1a2b`: names in the kernel have at most 15 bytes.

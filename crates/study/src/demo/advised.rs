@@ -4,13 +4,13 @@
 use std::fs;
 use std::path::Path;
 
-use fairwind_advice::{Advice, History, Hop, Request, Samples, advise};
+use fairwind_advice::{Advice, History, Hop, Request, Samples, Settings, advise};
 use fairwind_cc::kernel::is_nocc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::day::Day;
-use super::story::{HOP, Story};
+use super::story::{BACKGROUND_MODEL, HOP, Story};
 
 /// Shortest time between two questions to the advisor, seconds.
 const SHORTEST_WAIT_S: f64 = 0.1;
@@ -42,6 +42,8 @@ pub struct Change {
 /// All answers and changes of a transfer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Advised {
+    /// The low edge of what is forecast when the transfer starts, Mbit/s, if it is to start by that.
+    pub low_mbps: Option<f64>,
     /// The answers, ascending in time.
     pub answers: Vec<Answer>,
     /// The changes, ascending in time.
@@ -89,11 +91,7 @@ impl Advised {
 /// The answers of an advisor that learns of every test at its time.
 pub fn foreseen(story: &Story, day: &Day) -> Advised {
     let settings = story.settings();
-    let (samples, _) = Samples::from_unordered(day.history.iter().copied(), story.begins);
-    let mut history = History {
-        hops: vec![Hop::new(HOP, samples)],
-        rtt: None,
-    };
+    let mut history = known(story, day);
     let mut tests = day.tests.iter().copied().peekable();
     let mut advised = Advised::default();
     let mut control = settings.controls.on.clone().unwrap_or_default();
@@ -122,6 +120,33 @@ pub fn foreseen(story: &Story, day: &Day) -> Advised {
         at_s += wait_s(&advice, now, story);
     }
     advised
+}
+
+/// What the advisor forecasts in the [background](BACKGROUND_MODEL) when the transfer starts, and nothing else.
+pub fn promised(story: &Story, day: &Day) -> Advised {
+    let settings = Settings {
+        model: BACKGROUND_MODEL,
+        ..story.settings()
+    };
+    let mut history = known(story, day);
+    let now = story.time_at(story.route.start_s());
+    for test in day.tests.iter().filter(|test| test.time <= now) {
+        let _ = history.hops[0].insert(*test, now);
+    }
+    let advice = advise(&history, &Request::default(), now, &settings);
+    Advised {
+        low_mbps: advice.interval_mbps.map(|[low, _]| low),
+        ..Advised::default()
+    }
+}
+
+/// What the advisor knows before the run.
+fn known(story: &Story, day: &Day) -> History {
+    let (samples, _) = Samples::from_unordered(day.history.iter().copied(), story.begins);
+    History {
+        hops: vec![Hop::new(HOP, samples)],
+        rtt: None,
+    }
 }
 
 fn wait_s(advice: &Advice, now: Timestamp, story: &Story) -> f64 {
@@ -191,6 +216,15 @@ mod tests {
         assert_eq!(spans.last().unwrap().1, story.length_s);
         for (from, to) in &spans[..spans.len() - 1] {
             assert!(*to < 6.0 || *from > 21.0, "{spans:?}");
+        }
+    }
+
+    #[test]
+    fn a_transfer_in_the_background_is_promised_less_than_there_is() {
+        for (route, spare_mbps) in [(Route::Day, 45.0..65.0), (Route::Long, 150.0..165.0)] {
+            let story = Story::full(route, 1);
+            let low_mbps = promised(&story, &Day::of(&story)).low_mbps.unwrap();
+            assert!(low_mbps > 0.5 * spare_mbps.start && low_mbps < spare_mbps.end);
         }
     }
 

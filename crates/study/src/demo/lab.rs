@@ -1,6 +1,7 @@
 //! The two sites of the lab: the file in the west, the command lines of server, client and advisor, and the
 //! files that they leave behind.
 
+use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -8,25 +9,28 @@ use std::path::{Path, PathBuf};
 use fairwind_advice::{ModeRule, Settings};
 use fairwind_advisor::local::Local;
 use fairwind_advisor::{Clock, PathConfig};
-use fairwind_cc::kernel::Loaded;
-use fairwind_cc::kernel::load_private;
+use fairwind_cc::kernel::{PINS_VARIABLE, Pins};
 use fairwind_cc::native;
 use fairwind_ftp::protocol::digest::Algorithm;
+use fairwind_lab::own_mounts;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::geteuid;
 
 use super::day::Day;
-use super::story::{HOP, PATH, Story, Way};
+use super::story::{BACKGROUND_MODEL, HOP, PATH, Story, Way};
 use crate::Error;
 use crate::shell;
 
 /// The folder of what the two sites hold, in that of the demonstration; removed at its end.
 pub const SITE_FOLDER: &str = "site";
-/// In it: the folders of the two sites, the advisor's store, and the tests that it learns of during a run.
+/// In it: the folders of the two sites, the advisor's store, the pinned congestion controls, and the tests that the advisor
+/// learns of during a run.
 const WEST: &str = "west";
 const EAST: &str = "east";
 const STATE: &str = "advisor";
+const PINS: &str = "pins";
 const TESTS: &str = "tests.csv";
 /// The file that is moved.
 const FILE: &str = "random.bin";
@@ -88,9 +92,9 @@ pub struct Site {
     /// Path of the `fairwind` command.
     fairwind: PathBuf,
     checksum: String,
-    /// nocc and fairwind, loaded for the connections of this run only.
-    nocc: Loaded,
-    background: Loaded,
+    /// The names in the kernel of nocc and fairwind, loaded for the connections of this run only.
+    nocc: String,
+    background: String,
     /// Buffer size that both programs request, bytes.
     buffer_bytes: u64,
     story: Story,
@@ -113,24 +117,21 @@ impl Site {
         fairwind: PathBuf,
         out: &Path,
     ) -> Result<Site, Error> {
-        let load = |name| {
-            let control = native::find(name).expect("it is in cc/");
-            load_private(&control.default_parameters()).map_err(Error::work)
-        };
         let out = fs::canonicalize(out)?;
         let mut site = Site {
             folder: out.join(SITE_FOLDER),
             fairwind,
             checksum: String::new(),
-            nocc: load("nocc")?,
-            background: load("fairwind")?,
+            nocc: String::new(),
+            background: String::new(),
             buffer_bytes,
             story: story.clone(),
             path: None,
         };
-        for folder in [WEST, EAST, STATE] {
+        for folder in [WEST, EAST, STATE, PINS] {
             fs::create_dir_all(site.folder.join(folder))?;
         }
+        site.load_controls()?;
         site.checksum = write_random(
             &site.folder.join(WEST).join(FILE),
             story.seed,
@@ -138,9 +139,38 @@ impl Site {
         )?;
         site.teach(day, settings.clone())?;
         let tests = day.tests.iter();
-        let lines = tests.map(|test| format!("{},{:.3}\n", test.time, test.available_mbps));
+        let rtt_ms = story.route.rtt_ms();
+        let lines =
+            tests.map(|test| format!("{},{:.3},{rtt_ms}\n", test.time, test.available_mbps));
         fs::write(site.folder.join(TESTS), lines.collect::<String>())?;
         Ok(site)
+    }
+
+    /// Pins the congestion controls in a file system that only this process and its programs see, and that is gone with
+    /// them. The server finds there how connections may start.
+    fn load_controls(&mut self) -> Result<(), Error> {
+        let folder = self.folder.join(PINS);
+        let mounted = own_mounts().and_then(|()| {
+            Ok(mount(
+                "bpf",
+                &folder,
+                "bpf",
+                MountFlags::empty(),
+                None::<&CStr>,
+            )?)
+        });
+        mounted.map_err(Error::at(&folder))?;
+        let pins = Pins::at(self.pins());
+        for (name, loaded) in [("nocc", &mut self.nocc), ("fairwind", &mut self.background)] {
+            let control = native::find(name).expect("it is in cc/");
+            let parameters = control.default_parameters();
+            *loaded = pins.load_private(&parameters).map_err(Error::work)?;
+        }
+        Ok(())
+    }
+
+    fn pins(&self) -> PathBuf {
+        self.folder.join(PINS).join("fairwind")
     }
 
     /// Stores the path's history and settings for the advisor.
@@ -154,8 +184,8 @@ impl Site {
         path.model = settings.model;
         path.stale_after_s = settings.stale_after.as_secs() as u32;
         path.controls = settings.controls;
-        path.controls.off = self.nocc.name().to_owned();
-        path.controls.background = self.background.name().to_owned();
+        path.controls.off = self.nocc.clone();
+        path.controls.background = self.background.clone();
         path.ping.interval_s = 0;
         self.path = Some(path.clone());
         let local = self.store()?;
@@ -178,6 +208,7 @@ impl Site {
         };
         if way == Way::Background {
             path.mode = ModeRule::Background;
+            path.model = BACKGROUND_MODEL;
         }
         self.store()?.put_path(path).map(drop).map_err(Error::work)
     }
@@ -204,8 +235,9 @@ impl Site {
             _ => (WEST, String::new()),
         };
         let server = format!(
-            "FAIRWIND_FTP_PASSWORD={USER} exec {fairwind} serve {} --config {} --listen \
+            "FAIRWIND_FTP_PASSWORD={USER} {PINS_VARIABLE}={} exec {fairwind} serve {} --config {} --listen \
              0.0.0.0:{PORT}{run_as}{user}",
+            shell_word(&self.pins())?,
             shell_word(&self.folder.join(at))?,
             shell_word(&config)?,
         );
@@ -293,7 +325,8 @@ fn file_of(way: Way) -> String {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // The folder may not exist.
+        // The file system may not be there, and neither may the folder.
+        let _ = unmount(self.folder.join(PINS), UnmountFlags::DETACH);
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

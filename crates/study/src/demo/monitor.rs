@@ -19,27 +19,27 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Reports the tests in `file`, one per line: its time and Mbit/s. The clock starts now, at `start`, and runs
+/// Reports the tests in `file`, one per line: its time, Mbit/s and the round-trip time in milliseconds. The clock starts now, at `start`, and runs
 /// `rate` times as fast as real time.
 pub fn run(file: &Path, advisor: &str, start: Timestamp, rate: f64) -> Result<(), Error> {
     let begun = Instant::now();
     let tests = read(file)?;
     let client = Client::new(advisor).map_err(Error::input)?;
-    for test in tests {
+    for (test, rtt_ms) in tests {
         let due = test.time.duration_since(start).as_secs_f64() / rate;
         let due = Duration::try_from_secs_f64(due).unwrap_or_default();
         thread::sleep(due.saturating_sub(begun.elapsed()));
-        tell(&client, &test)?;
+        tell(&client, &test, rtt_ms)?;
     }
     Ok(())
 }
 
 /// Reports a test until it is accepted: the advisor may not be up yet, or its clock may be a little behind.
-fn tell(client: &Client, test: &Sample) -> Result<(), Error> {
+fn tell(client: &Client, test: &Sample, rtt_ms: f64) -> Result<(), Error> {
     let at = format!("/v1/paths/{PATH}/samples");
     let body = json!([{
         "hop": HOP, "time": test.time.to_string(), "available_mbps": test.available_mbps,
-        "source": "demo",
+        "rtt_ms": rtt_ms, "source": "demo",
     }]);
     let begun = Instant::now();
     loop {
@@ -57,18 +57,22 @@ fn tell(client: &Client, test: &Sample) -> Result<(), Error> {
     }
 }
 
-fn read(file: &Path) -> Result<Vec<Sample>, Error> {
+fn read(file: &Path) -> Result<Vec<(Sample, f64)>, Error> {
     let wrong = |why: String| Error::input(format!("{}: {why}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-    let parse = |line: &str| -> Option<Sample> {
-        let (time, available) = line.split_once(',')?;
-        Some(Sample {
-            time: time.parse().ok()?,
-            available_mbps: available.parse().ok()?,
-        })
+    let parse = |line: &str| {
+        let mut columns = line.split(',');
+        let test = Sample {
+            time: columns.next()?.parse().ok()?,
+            available_mbps: columns.next()?.parse().ok()?,
+        };
+        Some((test, columns.next()?.parse().ok()?))
     };
     text.lines()
-        .map(|line| parse(line).ok_or_else(|| wrong(format!("{line:?} is not a time and Mbit/s"))))
+        .map(|line| {
+            parse(line)
+                .ok_or_else(|| wrong(format!("{line:?} is not a time, Mbit/s and milliseconds")))
+        })
         .collect()
 }
 
@@ -77,13 +81,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_time_and_a_bandwidth() {
+    fn a_line_is_a_time_a_bandwidth_and_a_round_trip_time() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tests.csv");
-        fs::write(&file, "2026-03-03T07:05:00Z,71.250\n").unwrap();
+        fs::write(&file, "2026-03-03T07:05:00Z,71.250,50\n").unwrap();
         let tests = read(&file).unwrap();
-        assert_eq!(tests[0].available_mbps, 71.25);
-        fs::write(&file, "soon,71\n").unwrap();
+        assert_eq!((tests[0].0.available_mbps, tests[0].1), (71.25, 50.0));
+        fs::write(&file, "2026-03-03T07:05:00Z,71\n").unwrap();
         assert!(read(&file).is_err());
     }
 }

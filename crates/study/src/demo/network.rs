@@ -46,7 +46,7 @@ pub fn experiment(story: &Story, way: Way, means: &Means<'_>) -> String {
         include_str!("path.toml"),
         &[
             ("capacity", &story.route.capacity_mbps()),
-            ("rtt", &(2 * story.route.delay_ms())),
+            ("rtt", &story.route.rtt_ms()),
             ("words", &way.words()),
             ("length", &story.length_s),
             ("seed", &story.seed),
@@ -83,6 +83,7 @@ fn control(way: Way) -> &'static str {
 }
 
 fn simulated(story: &Story, way: Way, advised: &Advised) -> String {
+    // Beside these, how it starts.
     let mut switches = String::new();
     let mut first = control(way);
     if way == Way::Advised {
@@ -99,6 +100,12 @@ fn simulated(story: &Story, way: Way, advised: &Advised) -> String {
     }
     if !switches.is_empty() {
         switches = format!("switch = [\n{switches}]\n");
+    }
+    if let (Way::Background, Some(low_mbps)) = (way, advised.low_mbps) {
+        let rtt_ms = story.route.rtt_ms();
+        switches += &format!(
+            "advised_start = {{ rate = \"{low_mbps:.6}Mbit/s\", rtt = \"{rtt_ms}ms\" }}\n"
+        );
     }
     SITES.simulated(
         story.route.start_s(),

@@ -156,6 +156,7 @@ fn outcome(
 ) -> Result<Outcome, Error> {
     let foreseen = match (site, way) {
         (None, Way::Advised) => advised::foreseen(story, day),
+        (None, Way::Background) => advised::promised(story, day),
         _ => Advised::default(),
     };
     let programs = site.map(|site| site.programs(way)).transpose()?;

@@ -22,6 +22,8 @@ pub const OTHERS: usize = 4;
 pub const WEEKS: i64 = 9;
 /// Time between two tests of the available bandwidth.
 pub const TEST_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
+/// Forecasts for transfers in the background: the thesis' model has no interval, by whose low edge they could start.
+pub const BACKGROUND_MODEL: ModelKind = ModelKind::Profile;
 /// Name of the path in the advisor.
 pub const PATH: &str = "demo";
 /// Name of its only hop, which the others share.
@@ -62,6 +64,11 @@ impl Route {
             Route::Day => 25,
             Route::Long => 50,
         }
+    }
+
+    /// Round-trip time without queues, milliseconds.
+    pub fn rtt_ms(self) -> u32 {
+        2 * self.delay_ms()
     }
 
     /// Share of the packets that are lost by chance.

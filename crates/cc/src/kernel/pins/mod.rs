@@ -1,6 +1,6 @@
 //! Controls that stay in the kernel after their loader has exited.
 //!
-//! Each has a folder below `/sys/fs/bpf/fairwind`, named as the control is in the kernel:
+//! Each has a folder below `/sys/fs/bpf/fairwind`, or where [`PINS_VARIABLE`] says, named as the control is in the kernel:
 //!
 //! ```text
 //! fw_sfsack/operations   the control: its struct tcp_congestion_ops
@@ -35,7 +35,8 @@ use libbpf_rs::{MapCore, MapHandle, MapMut};
 
 use super::load::{Verified, verify};
 use super::loaded::free;
-use super::{AdvisedStarts, advised, available, object, requirements};
+use super::provide::with_private_name;
+use super::{AdvisedStarts, LoadError, advised, available, object, requirements};
 use crate::native::Parameters;
 
 const LINK: &str = "link";
@@ -66,9 +67,14 @@ pub enum Found {
     },
 }
 
+/// The environment's name of [`Pins::default`].
+pub const PINS_VARIABLE: &str = "FAIRWIND_PINS";
+
 impl Default for Pins {
+    /// Those in the folder that the environment names, or below `/sys/fs/bpf/fairwind`.
     fn default() -> Self {
-        Self::at("/sys/fs/bpf/fairwind")
+        let named = std::env::var_os(PINS_VARIABLE).filter(|named| !named.is_empty());
+        Self::at(named.map_or_else(|| "/sys/fs/bpf/fairwind".into(), PathBuf::from))
     }
 }
 
@@ -102,6 +108,21 @@ impl Pins {
                 about: pinned.about().cloned().map(Box::new),
             }),
         }
+    }
+
+    /// The same under an unused name, which is returned.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load), or if no name is free.
+    pub fn load_private(&self, parameters: &Parameters) -> Result<String, PinError> {
+        with_private_name(parameters.control().name(), |name| {
+            match self.load(parameters, name) {
+                Err(PinError::AlreadyPinned { .. })
+                | Err(PinError::Load(LoadError::AlreadyLoaded { .. })) => Ok(None),
+                outcome => outcome.map(|_| Some(name.to_owned())),
+            }
+        })
     }
 
     /// Loads the control in place of the one that is pinned under this name, or as [`load`](Self::load) if

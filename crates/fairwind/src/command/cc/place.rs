@@ -14,7 +14,7 @@ pub(crate) struct Place {
     #[arg(long, value_name = "PREFIX", default_value = "fw_")]
     prefix: String,
     /// Folder of the pins, in a BPF file system
-    #[arg(long, value_name = "DIR", default_value = "/sys/fs/bpf/fairwind")]
+    #[arg(long, value_name = "DIR", default_value_os_t = Pins::default().root().to_owned())]
     pins: PathBuf,
 }
 

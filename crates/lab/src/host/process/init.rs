@@ -1,24 +1,23 @@
 //! The first process of the programs' PID namespace: it starts, reaps and ends them.
 
-use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::AsFd;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use fairwind_kernel::{NamespaceType, SignalFd, SignalSet, monotonic_ns, unshare};
+use fairwind_kernel::{SignalFd, SignalSet, monotonic_ns};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::mount::{MountFlags, mount};
 use rustix::process::{
     Pid, Signal, WaitOptions, kill_process, kill_process_group, set_parent_process_death_signal,
     setsid, wait, waitpid,
 };
 
-use super::procfs::mounts;
 use super::program::Program;
 use super::{GRACE_PERIOD, ProgramEvent, Programs, Schedule, exit_code, exit_status, readable};
 use crate::error::{During, LabError};
+use crate::mounts::own_mounts;
 
 /// How long a server may take to listen.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -57,18 +56,7 @@ pub(super) fn first_process(
 
 /// Mounts a /proc of the programs' own PID namespace, visible to them alone.
 fn mount_own_proc() -> io::Result<()> {
-    unshare(NamespaceType::Mount)?;
-    let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
-    match mount_change("/", slave) {
-        // Under chroot(2) the root is seldom a mount point, but the mounts below it are.
-        Err(Errno::INVAL) => {
-            let points: BTreeSet<String> = mounts().into_iter().map(|mount| mount.point).collect();
-            points
-                .iter()
-                .try_for_each(|point| mount_change(point.as_str(), slave))
-        }
-        other => other,
-    }?;
+    own_mounts()?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     Ok(mount("proc", "/proc", "proc", flags, None::<&CStr>)?)
 }

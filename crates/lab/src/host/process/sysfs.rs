@@ -7,7 +7,7 @@ use fairwind_kernel::{NamespaceType, unshare};
 use rustix::fs::CWD;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, mount, move_mount, open_tree};
 
-use super::procfs::{Mount, mounts};
+use crate::mounts::{Mount, mounts};
 
 const SYS: &CStr = c"/sys";
 
@@ -94,7 +94,7 @@ fn move_tree(tree: &OwnedFd, point: &CStr) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::process::procfs::parse_mounts;
+    use crate::mounts::parse_mounts;
 
     #[test]
     fn what_is_mounted_below_sys_stays() {
