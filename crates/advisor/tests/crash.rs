@@ -1,6 +1,7 @@
 //! `kill -9` at any moment loses no acknowledged sample.
 
-use std::time::{Duration, Instant};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -22,9 +23,11 @@ fn killed_at_any_moment_it_keeps_what_it_acknowledged() {
             let _: Value = client.put("/v1/paths/p", &path).unwrap();
         }
         let lives = Duration::from_millis(random.random_range(20..400));
-        let begin = Instant::now();
+        let (tell, some_are_kept) = mpsc::channel();
         let killer = std::thread::spawn(move || {
-            std::thread::sleep(lives.saturating_sub(begin.elapsed()));
+            // However long it takes.
+            let _ = some_are_kept.recv();
+            std::thread::sleep(lives);
             service.kill();
         });
         loop {
@@ -35,6 +38,9 @@ fn killed_at_any_moment_it_keeps_what_it_acknowledged() {
                 Ok(answer) => {
                     assert_eq!(answer["accepted"], 1, "{answer}");
                     acknowledged.push(next);
+                    if acknowledged.len() > 4 * round {
+                        let _ = tell.send(());
+                    }
                 }
                 Err(_) => break,
             }
@@ -42,6 +48,7 @@ fn killed_at_any_moment_it_keeps_what_it_acknowledged() {
         }
         // A sample that was not acknowledged may be stored nevertheless, so it is not sent again.
         next += 1;
+        drop(tell);
         killer.join().unwrap();
     }
     let service = Process::start(state.path());

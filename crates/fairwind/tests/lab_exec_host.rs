@@ -80,7 +80,7 @@ impl Outside {
     }
 
     fn caller(&self) -> String {
-        let caller = self.callers.recv_timeout(Duration::from_secs(5));
+        let caller = self.callers.recv_timeout(Duration::from_secs(30));
         caller.unwrap().to_string()
     }
 }
@@ -100,7 +100,7 @@ fn call(seconds: u32) -> Output {
 
 fn is_greeted_through_the_path() {
     let begun = Instant::now();
-    let output = call(10);
+    let output = call(30);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(output.stdout, b"hello\n");
     // The handshake goes there and back.

@@ -11,7 +11,7 @@ use std::sync::MutexGuard;
 use std::thread::sleep;
 use std::time::Duration;
 
-use fairwind_testing::{eventually, with_stalls};
+use fairwind_testing::{eventually, wait_until, with_stalls};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
@@ -365,7 +365,7 @@ fn programs_of_two_flows_in_the_same_hosts_have_each_their_control_and_their_byt
     };
     let client = |line: &str| format!("client = \"\"\"{line}\"\"\"\n");
     let transfer = client(SOURCE) + &format!("server = \"\"\"{SINK}\"\"\"\n");
-    let text = format!("duration = \"5s\"\n{LINK}")
+    let text = format!("duration = \"10s\"\n{LINK}")
         + &flow("one", &program(&transfer, "reno"))
         + &flow("two", &program(&transfer, "sfsack"))
         + &flow("three", &program(&client(DATAGRAMS), "cubic"));
@@ -457,7 +457,12 @@ fn an_interrupted_run_keeps_what_it_measured() {
     let mut lab = bench.command(&[]);
     lab.stdout(Stdio::null()).stderr(Stdio::piped());
     let lab = lab.spawn().unwrap();
-    sleep(Duration::from_secs(2));
+    let has_begun = || {
+        let names = names(bench.folder.path());
+        names.iter().any(|name| name.contains(".unfinished-"))
+    };
+    wait_until("the run has begun", has_begun);
+    sleep(Duration::from_secs(3));
     interrupt(&lab);
     let output = lab.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", err(&output));

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use fairwind_cc::kernel::check_requirements;
-use fairwind_testing::{eventually, install_root, or_skip, permitted};
+use fairwind_testing::{eventually, free_address, install_root, or_skip, permitted};
 use serde_json::Value;
 
 use crate::everybody::Everybody;
@@ -62,21 +62,20 @@ fn a_sink_takes_what_comes_from_four_connections_of_a_client() {
     for stream in &mut streams {
         stream.write_all(&vec![7; 10 << 20]).unwrap();
     }
-    let closed = |stream: &TcpStream| {
-        stream
-            .set_read_timeout(Some(Duration::from_millis(200)))
-            .unwrap();
+    let closed_within = |stream: &TcpStream, patience: Duration| {
+        stream.set_read_timeout(Some(patience)).unwrap();
         let mut byte = [0];
         matches!(std::io::Read::read(&mut &*stream, &mut byte), Ok(0))
     };
-    assert!(!closed(&streams[0]));
     let fifth = TcpStream::connect(&sink.address).unwrap();
-    assert!(closed(&fifth));
+    assert!(closed_within(&fifth, Duration::from_secs(30)));
+    assert!(!closed_within(&streams[0], Duration::from_millis(200)));
     drop(streams);
     // There is room again once it has noticed that the others are gone.
-    assert!(eventually(|| !closed(
-        &TcpStream::connect(&sink.address).unwrap()
-    )));
+    assert!(eventually(|| {
+        let next = TcpStream::connect(&sink.address).unwrap();
+        !closed_within(&next, Duration::from_millis(200))
+    }));
 }
 
 #[test]
@@ -118,9 +117,7 @@ fn nobody_at_the_other_end_is_told() {
     if !permitted(check_requirements()) {
         return;
     }
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    drop(listener);
+    let address = free_address().to_string();
     let output = measure(&[&address]);
     assert_eq!(output.status.code(), Some(1));
     let error = text(&output.stderr);
@@ -128,6 +125,13 @@ fn nobody_at_the_other_end_is_told() {
         error.contains(&address) && error.contains("refused"),
         "{error}"
     );
+}
+
+/// What a shell does until somebody listens at this port of the peer.
+fn once_listens(port: u16) -> String {
+    format!(
+        "until bash -c \"exec 3<>/dev/tcp/$FAIRWIND_PEER/{port}\" 2>/dev/null; do sleep 0.1; done; "
+    )
 }
 
 /// The lines of a measurement behind a path of the lab, as JSON.
@@ -164,7 +168,10 @@ fn an_idle_link_is_measured_on_the_running_kernel() {
             "200pkt",
         ],
         &format!("{FAIRWIND} measure --sink 0.0.0.0:4009"),
-        &format!("sleep 0.5; {FAIRWIND} measure $FAIRWIND_PEER --duration 4s"),
+        &format!(
+            "{listening}{FAIRWIND} measure $FAIRWIND_PEER --duration 4s",
+            listening = once_listens(4009)
+        ),
     );
     assert!(lines.len() > 30, "{} lines", lines.len());
     let result = lines.last().unwrap();
@@ -190,7 +197,8 @@ fn an_ftp_server_with_write_rights_is_a_sink_and_keeps_nothing() {
             "FAIRWIND_FTP_PASSWORD=secret {FAIRWIND} serve {folder} --listen 0.0.0.0:2121 --user alice"
         ),
         &format!(
-            "sleep 1; {FAIRWIND} measure ftp://alice:secret@$FAIRWIND_PEER:2121 --duration 3s"
+            "{}{FAIRWIND} measure ftp://alice:secret@$FAIRWIND_PEER:2121 --duration 3s",
+            once_listens(2121)
         ),
     );
     let result = lines.last().unwrap();
@@ -212,9 +220,7 @@ fn vsftpd_is_a_sink_and_keeps_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let pub_folder = folder.path().join("pub");
     std::fs::create_dir(&pub_folder).unwrap();
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let port = free_address().port();
     let settings = format!(
         "listen=YES\nlisten_address=127.0.0.1\nlisten_port={port}\nbackground=NO\n\
          run_as_launching_user=YES\nftp_username=nobody\nanonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\n\
@@ -306,11 +312,12 @@ fn the_advisor_takes_a_result() {
         "export STATE_DIRECTORY={}
          {FAIRWIND} advisor paths add lab $FAIRWIND_PEER >/dev/null
          timeout 30 {FAIRWIND} advisor 2>/dev/null &
-         sleep 1
-         {FAIRWIND} measure $FAIRWIND_PEER --duration 2s --report || exit
+         until curl -sf -o /dev/null http://127.0.0.1:8649/healthz; do sleep 0.1; done
+         {}{FAIRWIND} measure $FAIRWIND_PEER --duration 2s --report || exit
          {FAIRWIND} history $FAIRWIND_PEER --json | tr -d '\\n'
          kill %1",
-        state.path().display()
+        state.path().display(),
+        once_listens(4009)
     );
     let lines = behind(
         &["--bandwidth", "20Mbit/s", "--delay", "10ms"],

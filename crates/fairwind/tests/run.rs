@@ -1,6 +1,7 @@
 //! `fairwind run` as its users meet it: programs of all sorts over loopback, and beside others on a path of the lab.
 
 use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -8,7 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fairwind_cc::kernel::{available, check_requirements};
-use fairwind_testing::{eventually, in_new_network_namespace, permitted, root, wait_until};
+use fairwind_testing::{
+    eventually, in_new_network_namespace, permitted, root, wait_until, with_stalls,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -189,9 +192,10 @@ fn a_limit_holds_for_what_is_sent() {
     if !may_run() {
         return;
     }
-    let output = probe(
-        &["--limit", "40Mbit/s"],
-        "
+    let limited = || {
+        probe(
+            &["--limit", "40Mbit/s"],
+            "
 import threading, time
 client, accepted = pair(socket.AF_INET, '127.0.0.1')
 took = []
@@ -206,10 +210,12 @@ client.close()
 reader.join()
 print(took[0])
 ",
-    );
+        )
+    };
+    let (output, stalls) = with_stalls(limited);
     let seconds: f64 = words(&output)[0].parse().unwrap();
     assert!(
-        (1.6..4.0).contains(&seconds),
+        (1.6..4.0 + stalls.as_secs_f64()).contains(&seconds),
         "10 MB at 40 Mbit/s in {seconds} s"
     );
 }
@@ -251,7 +257,7 @@ fn the_exit_code_and_signals_are_the_commands() {
     };
     assert_eq!(run("exit 3").status.code(), Some(3));
     assert_eq!(run("kill -9 $$").status.code(), Some(137));
-    let trapping = "trap 'echo got it; exit 5' TERM; while :; do sleep 0.05; done";
+    let trapping = "trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done";
     let mut waiting = Command::new(FAIRWIND)
         .args([
             "run",
@@ -266,9 +272,11 @@ fn the_exit_code_and_signals_are_the_commands() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    wait_until("the command runs", || command_of(waiting.id()).is_some());
-    // The shell has to come to its trap.
-    thread::sleep(Duration::from_millis(300));
+    // The shell has come to its trap.
+    let mut said = String::new();
+    let mut output = BufReader::new(waiting.stdout.take().unwrap());
+    output.read_line(&mut said).unwrap();
+    assert_eq!(said, "ready\n");
     assert_eq!(end(&mut waiting, libc::SIGTERM), Some(5));
 }
 
@@ -294,7 +302,7 @@ for _ in range(40):
     time.sleep(0.05)
 client.close()
 reader.join()
-open('{}', 'w').write(f'{{sum(received)}}')
+open('{}', 'w').write(f'{{sum(received)}}.')
 ",
             file.display()
         );
@@ -312,13 +320,14 @@ open('{}', 'w').write(f'{{sum(received)}}')
         wait_until("the command runs", || command_of(run.id()).is_some());
         thread::sleep(Duration::from_millis(500));
         let exit = end(&mut run, libc::SIGKILL);
-        wait_until("all has arrived", || file.exists());
-        thread::sleep(Duration::from_millis(100));
+        wait_until("all has arrived", || {
+            fs::read_to_string(&file).is_ok_and(|text| text.ends_with('.'))
+        });
         (folder, exit)
     });
     assert_eq!(exit, None);
     let bytes = fs::read_to_string(folder.path().join("done")).unwrap();
-    assert_eq!(bytes, "40000000");
+    assert_eq!(bytes, "40000000.");
 }
 
 #[test]
@@ -337,17 +346,17 @@ client = socket.create_connection(server.getsockname(), source_address=('127.0.0
 accepted = server.accept()[0]
 window = lambda: accepted.getsockopt(6, 10)
 priority = lambda: accepted.getsockopt(1, 12)
-def receive(until):
+def receive(seconds, until=lambda: False):
+    end = time.monotonic() + seconds
     # Less than would let the window grow.
-    while time.monotonic() < until:
+    while time.monotonic() < end and not until():
         client.sendall(bytes(500))
         accepted.recv(500)
         time.sleep(0.02)
-began = time.monotonic()
-receive(began + 1)
+receive(1)
 held = f'{{window()}} {{priority()}}'
 os.kill(os.getppid(), 9)
-receive(began + 4)
+receive(15, lambda: window() > 1 << 20 and priority() == 0)
 open('{}', 'w').write(f'{{held}} {{window()}} {{priority()}}')
 ",
             file.display()
@@ -501,9 +510,49 @@ fn wrong_usage_is_refused_before_the_command_runs() {
     }
 }
 
+/// What Cubic has of a path that it has alone, there or back, and what is left of it beside others.
+pub(crate) struct Cubic {
+    is_back: bool,
+    /// The most that it has had alone, bytes.
+    alone: f64,
+}
+
+impl Cubic {
+    pub(crate) fn alone(is_back: bool) -> Self {
+        let alone = cubic_beside("true", is_back);
+        Self { is_back, alone }
+    }
+
+    /// The share that is left beside this program.
+    fn share_beside(&self, other: &str) -> f64 {
+        cubic_beside(other, self.is_back) / self.alone
+    }
+
+    /// Checks that more than this share is left beside a program.
+    ///
+    /// What else the machine does only takes from what is carried, so the most of up to three runs beside it is
+    /// compared with the most of as many alone.
+    #[track_caller]
+    pub(crate) fn keeps(&mut self, least: f64, other: &str) {
+        let mut most = self.share_beside(other);
+        for _ in 1..3 {
+            if most > least {
+                return;
+            }
+            let before = self.alone;
+            self.alone = before.max(cubic_beside("true", self.is_back));
+            most = (most * before / self.alone).max(self.share_beside(other));
+        }
+        assert!(
+            most > least,
+            "{most} of what Cubic has alone, beside {other}"
+        );
+    }
+}
+
 /// Bytes that reach the other end in 10 s by Cubic, there or back, beside a program that runs as this line says, in which
 /// PEER is the peer's address; none without it.
-pub(crate) fn cubic_beside(other: &str, is_back: bool) -> f64 {
+fn cubic_beside(other: &str, is_back: bool) -> f64 {
     let folder = TempDir::new().unwrap();
     let result = folder.path().join("cubic.json");
     let script = folder.path().join("both.sh");
@@ -561,14 +610,11 @@ fn an_upload_in_the_background_leaves_others_what_they_would_have_without_it() {
     if !may_run() {
         return;
     }
-    let upload = |how: &str| {
-        let other = format!("{FAIRWIND} run --quiet {how} -- iperf3 -c $PEER -p 5202 -t 60");
-        cubic_beside(&other, false)
-    };
-    let alone = cubic_beside("true", false);
-    let share = upload("--background") / alone;
-    assert!(share > 0.95, "{share} of what Cubic has alone");
-    let share = upload("--control cubic") / alone;
+    let upload =
+        |how: &str| format!("{FAIRWIND} run --quiet {how} -- iperf3 -c $PEER -p 5202 -t 60");
+    let mut cubic = Cubic::alone(false);
+    cubic.keeps(0.95, &upload("--background"));
+    let share = cubic.share_beside(&upload("--control cubic"));
     assert!(
         share < 0.6,
         "Cubic in the background takes its part: {share}"
@@ -581,19 +627,15 @@ fn a_download_in_the_background_leaves_others_what_they_would_have_without_it() 
     if !may_run() {
         return;
     }
-    let alone = cubic_beside("true", true);
+    let mut cubic = Cubic::alone(true);
     let curl = "curl -s -o /dev/null ftp://$PEER:2121/endless";
-    let share = cubic_beside(
-        &format!("{FAIRWIND} run --quiet --background -- {curl}"),
-        true,
-    ) / alone;
-    assert!(share > 0.9, "{share} of what Cubic has alone, beside curl");
+    let run = format!("{FAIRWIND} run --quiet --background -- {curl}");
+    cubic.keeps(0.9, &run);
     // Without any rights.
     let get =
         format!("{FAIRWIND} get --background --checksum off ftp://$PEER:2121/endless /dev/null");
-    let share = cubic_beside(&get, true) / alone;
-    assert!(share > 0.9, "{share} of what Cubic has alone, beside get");
-    let share = cubic_beside(curl, true) / alone;
+    cubic.keeps(0.9, &get);
+    let share = cubic.share_beside(curl);
     assert!(share < 0.8, "curl takes its part otherwise: {share}");
 }
 

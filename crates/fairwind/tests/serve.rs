@@ -158,6 +158,14 @@ impl Control {
         self.code()
     }
 
+    /// Whether nothing has come so far.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let came = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).unwrap();
+        came.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
     pub(crate) fn data(&mut self) -> TcpStream {
         write!(self.stream, "EPSV\r\n").unwrap();
         let line = self.line();

@@ -5,7 +5,6 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use fairwind_testing::{permitted, root, wait_until};
 use rustix::process::Signal;
@@ -140,7 +139,7 @@ impl Place {
         let file = self.at("ftp.toml");
         fs::write(
             &file,
-            format!("{settings}\n[limits]\nlogin_pause_ms = 0\nlogin_s = 2\nlogin_failures = 9\n"),
+            format!("{settings}\n[limits]\nlogin_pause_ms = 0\nlogin_s = 10\nlogin_failures = 9\n"),
         )
         .unwrap();
         let mut all = vec!["--pam", service, "--config", file.to_str().unwrap()];
@@ -215,13 +214,12 @@ fn a_module_that_hangs_or_crashes_holds_up_nobody_else() {
     let mut slow = service.connect();
     assert_eq!(slow.say("USER slow"), "331");
     slow.send("PASS right");
-    let begin = Instant::now();
     logged_in(&service, "pat");
     assert_eq!(login(&service, "crash", "right").1, "451");
     logged_in(&service, "sam");
-    assert!(begin.elapsed() < Duration::from_millis(1_900), "{begin:?}");
+    assert!(slow.is_silent(), "the others came first");
+    // After `login_s`.
     assert_eq!(slow.code(), "451");
-    assert!(begin.elapsed() < Duration::from_secs(10));
     service.ask_to_end();
     assert!(service.wait().success());
 }

@@ -11,7 +11,7 @@ use fairwind_path::units::{Bandwidth, Bytes, Duration};
 use fairwind_testing::{eventually, wait_until, with_stalls};
 use fairwind_workload::Application;
 
-use crate::lab::{self, Lab, link, permitted, plan, sleep};
+use crate::lab::{self, Lab, link, permitted, plan};
 
 /// The payload's share of a packet of 1500 bytes with headers of IP and TCP and time stamps.
 const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
@@ -71,17 +71,24 @@ fn web_objects_are_counted() {
         object_shape: 1.2,
         think_mean: Duration::from_millis(100),
     };
-    let outcome = lab.run_one(plan(&lab, web), Duration::ZERO, Duration::from_secs(3));
+    let end = Duration::from_secs(3);
+    let (outcome, stalls) = with_stalls(|| lab.run_one(plan(&lab, web), Duration::ZERO, end));
     assert_eq!(outcome.failure, None);
     // Twenty sessions, each with one object after 100 ms of thinking and about 5 to 10 ms of transfer.
     assert!(
-        (420..620).contains(&outcome.object_times.len()),
+        (least(420, stalls, end)..620).contains(&outcome.object_times.len()),
         "{}",
         outcome.object_times.len()
     );
     let mean = outcome.bytes / outcome.object_times.len() as u64;
     assert!((4_000..40_000).contains(&mean), "{mean}");
     assert!(outcome.packets_sent * 1448 >= outcome.bytes);
+}
+
+/// How many of a number that comes about by the end come about at least, if the machine stood still in between.
+fn least(number: usize, stalls: std::time::Duration, end: Duration) -> usize {
+    let stood = stalls.as_secs_f64() / end.as_secs_f64();
+    (number as f64 * (1.0 - stood)).max(1.0) as usize
 }
 
 #[test]
@@ -177,10 +184,16 @@ fn a_switch_changes_the_control_of_a_connection_that_lives() {
         ..plan(&lab, Application::Bulk { bytes: None })
     };
     let applications = lab.applications(vec![flow], Duration::ZERO, Duration::from_secs(2));
-    sleep(Duration::from_millis(500));
-    assert_eq!(lab::controls_of_connections_to(5907), ["cubic"]);
-    sleep(Duration::from_secs(1));
-    assert_eq!(lab::controls_of_connections_to(5907), ["reno"]);
+    let (seen, stalls) = with_stalls(|| {
+        let mut seen = Vec::new();
+        wait_until("it has switched", || {
+            seen.extend(lab::controls_of_connections_to(5907));
+            seen.last().is_some_and(|control| control == "reno")
+        });
+        seen.dedup();
+        seen
+    });
+    assert_eq!(seen, ["cubic", "reno"]);
     let outcome = applications.finish().remove(0);
     assert_eq!(outcome.failure, None);
     let [(at, name)] = &outcome.switched[..] else {
@@ -188,8 +201,8 @@ fn a_switch_changes_the_control_of_a_connection_that_lives() {
     };
     assert_eq!(name, "reno");
     assert!(
-        *at >= Duration::from_secs(1) && *at < Duration::from_millis(1500),
-        "{at:?}"
+        (1.0..1.5 + stalls.as_secs_f64()).contains(&at.as_secs_f64()),
+        "{at:?} with stalls of {stalls:?}"
     );
 }
 
@@ -259,11 +272,12 @@ fn two_thousand_web_sessions_go_on_at_the_same_time() {
         object_shape: 2.5,
         think_mean: Duration::from_secs(2),
     };
-    let outcome = lab.run_one(plan(&lab, web), Duration::ZERO, Duration::from_secs(5));
+    let end = Duration::from_secs(5);
+    let (outcome, stalls) = with_stalls(|| lab.run_one(plan(&lab, web), Duration::ZERO, end));
     assert_eq!(outcome.failure, None);
     // Without pauses there would be 5000.
     assert!(
-        (3_500..5_300).contains(&outcome.object_times.len()),
+        (least(3_500, stalls, end)..5_300).contains(&outcome.object_times.len()),
         "{}",
         outcome.object_times.len()
     );
@@ -277,16 +291,15 @@ fn a_flow_fills_a_gigabit() {
     let lab = Lab::start(link(1000, 1));
     let bulk = Application::Bulk { bytes: None };
     let before = lab::processor_time();
-    let outcome = lab.run_one(
-        plan(&lab, bulk),
-        Duration::from_secs(1),
-        Duration::from_secs(3),
-    );
+    let (warmup, end) = (Duration::from_secs(1), Duration::from_secs(3));
+    let (outcome, stalls) = with_stalls(|| lab.run_one(plan(&lab, bulk), warmup, end));
     let used = lab::processor_time() - before;
     assert_eq!(outcome.failure, None);
     let share = outcome.bytes as f64 * 8.0 / 2.0 / 1e9 / PAYLOAD_SHARE;
     eprintln!("share {share:.3}, {used:.2} s of processor in 3 s");
-    assert!((0.5..1.001).contains(&share), "{share}");
+    // The emulator cannot carry anything while the machine does other things.
+    let stood = (stalls.as_secs_f64() / 2.0).min(1.0);
+    assert!((0.5 * (1.0 - stood)..1.001).contains(&share), "{share}");
 }
 
 #[test]
@@ -351,7 +364,7 @@ fn programs_see_the_devices_of_their_host_in_sys() {
         port: 0,
         ..plan(&lab, client)
     };
-    let outcome = lab.run_one(flow, Duration::ZERO, Duration::from_secs(1));
+    let outcome = lab.run_one(flow, Duration::ZERO, Duration::from_secs(3));
     assert_eq!(outcome.failure, None);
     let seen = fs::read_to_string(output.join("client.out")).unwrap();
     let here = |place: &str| {
@@ -398,7 +411,8 @@ fn programs_run_and_their_output_and_bytes_are_kept() {
         },
     );
     let plans = vec![flow, bulk];
-    let (outcomes, failures) = lab.run(plans, Duration::ZERO, Duration::from_secs(3));
+    let end = Duration::from_secs(6);
+    let ((outcomes, failures), stalls) = with_stalls(|| lab.run(plans, Duration::ZERO, end));
     assert_eq!(failures, []);
     let read = |name: &str| fs::read_to_string(output.join(name)).unwrap();
     assert!(read("server.out").contains("received 3000000 bytes"));
@@ -416,7 +430,10 @@ fn programs_run_and_their_output_and_bytes_are_kept() {
     assert!(outcome.rtt_min.unwrap() >= Duration::from_millis(10));
     let completion = outcome.completion.unwrap();
     assert!(completion > Duration::from_millis(500), "{completion:?}");
-    assert!(completion < Duration::from_millis(2700), "{completion:?}");
+    assert!(
+        completion.as_secs_f64() < 2.7 + stalls.as_secs_f64(),
+        "{completion:?}"
+    );
     assert_eq!(outcome.active, completion);
     assert_eq!(outcomes[1].bytes, 500_000);
 }
@@ -442,8 +459,9 @@ fn a_switch_reaches_the_sockets_of_programs() {
     let client_said = || fs::read_to_string(folder.path().join("client.out")).unwrap_or_default();
     let (outcome, stalls) = with_stalls(|| {
         let applications = lab.applications(vec![flow], Duration::ZERO, Duration::from_secs(60));
+        // For a second at least, however late the client has begun: it tells ten times a second.
         wait_until("the client has the other control", || {
-            client_said().contains("control reno")
+            client_said().matches("control reno").count() >= 10
         });
         applications.finish().remove(0)
     });
@@ -538,8 +556,9 @@ fn programs_that_do_not_want_to_end_are_gone_when_the_run_is() {
     let applications = lab.applications(vec![flow], Duration::ZERO, Duration::from_millis(500));
     assert!(eventually(|| lab::processes_with(&mark) == 2));
     let asked = Instant::now();
-    let outcome = applications.finish().remove(0);
-    assert!(asked.elapsed().as_secs_f64() < 3.0, "{:?}", asked.elapsed());
+    let (outcome, stalls) = with_stalls(|| applications.finish().remove(0));
+    let took = asked.elapsed();
+    assert!(took.as_secs_f64() < 3.0 + stalls.as_secs_f64(), "{took:?}");
     assert_eq!(outcome.failure, None);
     assert_eq!(lab::processes_with(&mark), 0);
 }

@@ -21,7 +21,7 @@ mod stalls;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use network::{bring_loopback_up, in_new_network_namespace};
+pub use network::{bring_loopback_up, free_address, in_new_network_namespace};
 pub use peers::{install_root, proftpd_modules};
 pub use processors::{keep_to, processors};
 pub use proftpd::{Proftpd, ProftpdFolder, proftpd_module};
@@ -31,7 +31,7 @@ pub use skip::{NO_SKIPS, SKIPPED, or_skip, permitted};
 pub use stalls::with_stalls;
 
 /// Time limit for an expected event on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Checks that this process runs as root.
@@ -47,7 +47,7 @@ pub fn root() -> Result<(), &'static str> {
     }
 }
 
-/// Polls `happened` until it returns true, for at most 20 s. Returns whether it did.
+/// Polls `happened` until it returns true, for at most a minute. Returns whether it did.
 pub fn eventually(mut happened: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + TIMEOUT;
     loop {
@@ -65,7 +65,7 @@ pub fn eventually(mut happened: impl FnMut() -> bool) -> bool {
 ///
 /// # Panics
 ///
-/// If it does not within 20 s; the message contains `what`.
+/// If it does not within a minute; the message contains `what`.
 #[track_caller]
 pub fn wait_until(what: &str, happened: impl FnMut() -> bool) {
     assert!(eventually(happened), "not in {TIMEOUT:?}: {what}");

@@ -1,7 +1,28 @@
-//! A separate network namespace for a test.
+//! A separate network namespace for a test, and addresses in the common one.
 
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
+
+use socket2::{Domain, Socket, Type};
+
+/// A loopback address where nobody listens, and nobody but a server that is told to will: until this program ends, the
+/// kernel gives the port to no other socket, neither to one that asks for any port nor to the near end of a connection.
+/// A server may listen there if it sets `SO_REUSEADDR`, as servers do.
+///
+/// # Panics
+///
+/// If there is no free port.
+pub fn free_address() -> SocketAddr {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_reuse_address(true).unwrap();
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    socket.bind(&any.into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    // It stays bound without listening.
+    std::mem::forget(socket);
+    address
+}
 
 /// Runs `run` on a thread in a new network namespace, which has only loopback. Threads that it starts
 /// are in the same namespace.
@@ -44,5 +65,25 @@ pub fn bring_loopback_up() {
         let error = io::Error::last_os_error();
         libc::close(socket);
         assert!(!failed, "{error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn nobody_listens_at_a_free_address_until_a_server_does() {
+        let address = free_address();
+        let refused = TcpStream::connect(address).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        let others: Vec<_> = (0..1_000).map(|_| free_address()).collect();
+        assert!(!others.contains(&address));
+        let server = TcpListener::bind(address).unwrap();
+        TcpStream::connect(address).unwrap();
+        drop(server);
+        TcpListener::bind(address).unwrap();
     }
 }

@@ -2,20 +2,18 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use crate::{eventually, install_root, root};
+use crate::{eventually, free_address, install_root, root};
 
 /// alice's password `secret` as a crypt(5) hash.
 const SECRET: &str = "$6$fairwind$J.Cu/z00AXnowPS2V6vRr6WvX/KBIR40YYFsny4LLsAyEpoPG3/RLOv8q/LmHmG5HIYlDsT0jygFOLOwaySmj1";
 /// User and group `nobody`, whose rights alice has if root runs the tests.
 const NOBODY: u32 = 65_534;
-/// How often another port is tried, because somebody else has taken the first one.
-const ATTEMPTS: usize = 5;
 
 /// Builds the module, once for each test program.
 ///
@@ -168,31 +166,31 @@ impl ProftpdFolder {
     ///
     /// # Panics
     ///
-    /// If it does not accept connections within 20 s.
+    /// If it does not accept connections within a minute.
     pub fn start(&self, lines: &str) -> Proftpd {
-        for _ in 0..ATTEMPTS {
-            let address = free_address();
-            let mut child = Command::new(&self.program)
-                .args(["--nodaemon", "--quiet", "--config"])
-                .arg(self.configured(address.port(), lines))
-                .stderr(Stdio::piped())
-                .spawn()
-                .unwrap();
-            let mut has_ended = false;
-            let accepts = eventually(|| {
-                has_ended = child.try_wait().unwrap().is_some();
-                has_ended || TcpStream::connect(address).is_ok()
-            });
-            if accepts && !has_ended {
-                return Proftpd { child, address };
-            }
-            let _ = child.kill();
-            let said = BufReader::new(child.stderr.take().unwrap()).lines();
-            let said: Vec<String> = said.map_while(Result::ok).collect();
-            child.wait().unwrap();
-            eprintln!("proftpd: {said:?} {}", self.text("system.log"));
+        let address = free_address();
+        let mut child = Command::new(&self.program)
+            .args(["--nodaemon", "--quiet", "--config"])
+            .arg(self.configured(address.port(), lines))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut has_ended = false;
+        let accepts = eventually(|| {
+            has_ended = child.try_wait().unwrap().is_some();
+            has_ended || TcpStream::connect(address).is_ok()
+        });
+        if accepts && !has_ended {
+            return Proftpd { child, address };
         }
-        panic!("proftpd does not start");
+        let _ = child.kill();
+        let said = BufReader::new(child.stderr.take().unwrap()).lines();
+        let said: Vec<String> = said.map_while(Result::ok).collect();
+        child.wait().unwrap();
+        panic!(
+            "proftpd does not start: {said:?} {}",
+            self.text("system.log")
+        );
     }
 }
 
@@ -221,11 +219,6 @@ impl Drop for Proftpd {
         self.signal(libc::SIGTERM);
         let _ = self.child.wait();
     }
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
 }
 
 /// What `id` says of whoever runs the tests.

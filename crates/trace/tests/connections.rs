@@ -74,9 +74,11 @@ fn a_sample_agrees_with_tcp_info_in_every_value() {
     in_new_network_namespace(|| {
         let tracer = attach(&here());
         let (mut stream, mut peer) = connection("127.0.0.1:0");
+        let sender = stream.try_clone().unwrap();
         let reader = thread::spawn(move || {
-            // The sender meets a full window for a while.
-            thread::sleep(Duration::from_millis(200));
+            wait_until("the sender meets a full window for a while", || {
+                TcpInfo::of(&sender).unwrap().tcpi_rwnd_limited > 200_000
+            });
             let mut received = vec![0; 16 << 20];
             peer.read_exact(&mut received).unwrap();
             peer.write_all(&[1; 3000]).unwrap();
@@ -99,7 +101,7 @@ fn a_sample_agrees_with_tcp_info_in_every_value() {
         tracer.sample().unwrap();
         let sample = *samples(&take(&tracer), cookie(&stream)).last().unwrap();
         assert_eq!(value("CurAppRQueue", &sample), Some(1000));
-        // 200 ms, less a few jiffies and what the window took.
+        // 200 ms, less a few jiffies.
         assert!(value("SndLimTimeRwin", &sample).unwrap() > 100_000);
     });
 }

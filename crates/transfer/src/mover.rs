@@ -756,7 +756,7 @@ mod tests {
             &near,
             &meter,
             &mut notes,
-            Bounds::patience(Duration::from_millis(100)),
+            Bounds::patience(Duration::from_secs(1)),
         )
         .unwrap();
         let error = mover.receive_into(&mut Vec::new(), None).unwrap_err();
@@ -791,7 +791,7 @@ mod tests {
     #[test]
     fn a_connection_that_trickles_is_given_up() {
         let error = receive_within(Bounds {
-            patience: Duration::from_millis(500),
+            patience: Duration::from_secs(2),
             least_rate: 1_000,
             longest: Duration::MAX,
         });

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fairwind_cc::{kernel, native};
 use fairwind_testing::advisor::{Reply, TestAdvisor, advice};
-use fairwind_testing::{or_skip, permitted, root, wait_until, with_stalls};
+use fairwind_testing::{free_address, or_skip, permitted, root, wait_until, with_stalls};
 use fairwind_transfer::advised::{Event, Follower, Setting};
 use fairwind_transfer::{Direction, TransferWatcher};
 use rustix::net::sockopt::tcp_congestion;
@@ -131,8 +131,7 @@ fn control(name: &str, again: f64) -> Reply {
 
 /// An address at which nobody listens.
 fn nobody() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
+    format!("http://{}", free_address())
 }
 
 #[test]

@@ -65,7 +65,9 @@ fn a_sender_whose_receiver_takes_nothing_says_so() {
             BYTES as u64
         },
         |far| {
-            thread::sleep(Duration::from_millis(800));
+            // From when the sender has begun.
+            far.peek(&mut [0]).unwrap();
+            thread::sleep(Duration::from_millis(1_500));
             take(far, BYTES);
         },
     );

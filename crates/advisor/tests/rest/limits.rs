@@ -16,7 +16,6 @@ fn limits() -> Limits {
     Limits {
         connections: 2,
         head: Duration::from_millis(400),
-        answer: Duration::from_millis(400),
         ..Limits::default()
     }
 }
@@ -59,7 +58,8 @@ fn a_head_that_does_not_come_to_an_end_is_not_waited_for_and_keeps_nobody_waitin
 
 #[test]
 fn a_body_that_does_not_come_to_an_end_is_answered_by_408() {
-    let service = Running::with(|options| options.limits = limits());
+    let answer = Duration::from_millis(400);
+    let service = Running::with(|options| options.limits = Limits { answer, ..limits() });
     let mut stream = connect(&service);
     let head = "POST /v1/transfers HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                 content-length: 100\r\n\r\n{";

@@ -3,13 +3,15 @@
 mod limits;
 
 use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::support::{Running, curl};
 use fairwind_advice::Mode;
 use fairwind_advice::wire::{Direction, Limited, TransferReport};
 use fairwind_advice_client::ClientError;
-use fairwind_testing::permitted;
+use fairwind_testing::{permitted, wait_until};
 use serde_json::{Value, json};
 
 fn sample(time: &str, available_mbps: f64) -> Value {
@@ -153,15 +155,13 @@ fn paths_are_asked_for_echoes_at_their_interval() {
         let path = json!({"name": "here", "hosts": ["127.0.0.1"], "ping": {"interval_s": 1}});
         options.config.paths = vec![serde_json::from_value(path).unwrap()];
     });
-    let mut advice = service.client().advice("127.0.0.1", None).unwrap().advice;
-    for _ in 0..100 {
-        if advice.rtt_ms.is_some() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-        advice = service.client().advice("127.0.0.1", None).unwrap().advice;
-    }
-    let rtt_ms = advice.rtt_ms.expect("this machine answers");
+    let advised = || service.client().advice("127.0.0.1", None).unwrap().advice;
+    let mut rtt_ms = None;
+    wait_until("this machine answers", || {
+        rtt_ms = advised().rtt_ms;
+        rtt_ms.is_some()
+    });
+    let rtt_ms = rtt_ms.unwrap();
     assert!((0.0..3_000.0).contains(&rtt_ms), "{rtt_ms}");
     let metrics = service.metrics();
     assert!(metrics.contains("outcome=\"answered\""), "{metrics}");
@@ -289,20 +289,24 @@ fn a_log_of_transfers_makes_paths() {
     let log = place.path().join("xferlog");
     std::fs::write(&log, "").unwrap();
     let service = Running::with(|options| options.config.xferlog = Some(log.clone()));
-    // The log is read from the end that it has when the service first opens it.
-    std::thread::sleep(Duration::from_millis(300));
-    let line = "Mon Mar  2 14:00:00 2026 12 192.0.2.77 16000000 /pub/f b _ o a ftp ftp 0 * c\n";
-    std::fs::write(&log, line).unwrap();
-    let found = || service.client().advice("192.0.2.77", None).unwrap().path;
-    let mut path = found();
-    for _ in 0..100 {
-        if path.is_some() {
-            break;
-        }
+    becomes_a_path(&service, &log, "192.0.2.77");
+}
+
+/// Logs a transfer of this host until it is a path: the log is read from the end that it has when the service first
+/// opens it.
+fn becomes_a_path(service: &Running, log: &Path, host: &str) {
+    wait_until("the host is a path", || {
+        let mut file = std::fs::File::options().append(true).open(log).unwrap();
+        file.write_all(logged(host).as_bytes()).unwrap();
         std::thread::sleep(Duration::from_millis(100));
-        path = found();
-    }
-    assert_eq!(path.as_deref(), Some("192.0.2.77"));
+        let path = service.client().advice(host, None).unwrap().path;
+        path.as_deref() == Some(host)
+    });
+}
+
+/// A transfer's line of a log.
+fn logged(host: &str) -> String {
+    format!("Mon Mar  2 14:00:00 2026 12 {host} 16000000 /pub/f b _ o a ftp ftp 0 * c\n")
 }
 
 #[test]
@@ -391,10 +395,7 @@ fn huge_and_broken_bodies_are_refused_and_the_service_stays_up() {
 fn what_was_written_to_the_log_while_nobody_looked_makes_paths_too() {
     let place = tempfile::tempdir().unwrap();
     let log = place.path().join("xferlog");
-    let line = |host: &str| {
-        format!("Mon Mar  2 14:00:00 2026 12 {host} 16000000 /pub/f b _ o a ftp ftp 0 * c\n")
-    };
-    std::fs::write(&log, line("192.0.2.77")).unwrap();
+    std::fs::write(&log, logged("192.0.2.77")).unwrap();
     let start = || {
         Running::with(|options| {
             options.state = Some(place.path().join("state"));
@@ -402,19 +403,16 @@ fn what_was_written_to_the_log_while_nobody_looked_makes_paths_too() {
         })
     };
     let service = start();
-    // The log is read from the end that it has when the service first opens it.
-    std::thread::sleep(Duration::from_millis(300));
+    // Once a second host is a path, the place behind the first one is kept.
+    for host in ["192.0.2.81", "192.0.2.82"] {
+        becomes_a_path(&service, &log, host);
+    }
     drop(service);
-    let all = line("192.0.2.77") + &line("192.0.2.78");
-    std::fs::write(&log, all).unwrap();
+    let mut file = std::fs::File::options().append(true).open(&log).unwrap();
+    file.write_all(logged("192.0.2.78").as_bytes()).unwrap();
     let service = start();
     let found = |host: &str| service.client().advice(host, None).unwrap().path;
-    for _ in 0..100 {
-        if found("192.0.2.78").is_some() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait_until("the host is a path", || found("192.0.2.78").is_some());
     assert_eq!(found("192.0.2.78").as_deref(), Some("192.0.2.78"));
     assert_eq!(found("192.0.2.77"), None);
 }

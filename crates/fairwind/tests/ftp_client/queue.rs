@@ -99,7 +99,8 @@ fn a_killed_queue_goes_on_where_it_was_and_has_one_worker() {
         bench.write(name, &bytes);
     }
     bench.queue(&["ftp://{host}/a", "ftp://{host}/b"]);
-    let mut slow = bench.command(&["get", "--queue", "queue", "--limit", "8Mbit/s"]);
+    // Half a minute for each file.
+    let mut slow = bench.command(&["get", "--queue", "queue", "--limit", "800kbit/s"]);
     let mut first = slow.stdout(Stdio::null()).spawn().unwrap();
     let partial = bench.here.path().join(".a.part");
     wait_until("the first file has begun", || {

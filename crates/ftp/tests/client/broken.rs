@@ -16,12 +16,14 @@ use crate::common::{Process, Running, eventually, noise, permitted};
 const ADDRESS: &str = "FAIRWIND_FTP_TEST_ADDRESS";
 const HERE: &str = "FAIRWIND_FTP_TEST_HERE";
 
-/// Limits a transfer to 256 KiB per 20 ms.
-struct Slow;
+/// Lets a transfer go no further than some megabytes.
+struct Halting;
 
-impl Progress for Slow {
-    fn reaches(&self, _: usize, _: u64) {
-        thread::sleep(Duration::from_millis(20));
+impl Progress for Halting {
+    fn reaches(&self, _: usize, bytes: u64) {
+        while bytes > 5_000_000 {
+            thread::park();
+        }
     }
 }
 
@@ -31,11 +33,11 @@ fn a_client() {
     let (Ok(address), Ok(here)) = (std::env::var(ADDRESS), std::env::var(HERE)) else {
         return;
     };
-    let slow = Options {
-        progress: Arc::new(Slow),
+    let halting = Options {
+        progress: Arc::new(Halting),
         ..options()
     };
-    get(address.parse().unwrap(), "x", Path::new(&here), slow).unwrap();
+    get(address.parse().unwrap(), "x", Path::new(&here), halting).unwrap();
 }
 
 fn client(server: &Running, target: &Path) -> Child {
@@ -145,8 +147,9 @@ fn a_file_is_identical_after_a_path_was_cut_for_ten_seconds() {
                 });
             }),
             patience: Duration::from_secs(1),
-            // Pauses of 0.7, 1.4, 2.8 and 5.6 s together outlast the outage.
-            pause: Duration::from_millis(700),
+            // Pauses of 0.6, 1.2, 2.4 and 4.8 s and attempts of a second together outlast the outage, and so many fit into
+            // it even if each takes longer.
+            pause: Duration::from_millis(600),
             ..options()
         };
         let target = here.path().join("x");
@@ -189,14 +192,14 @@ fn a_server_that_stands_still_is_left_and_come_back_to() {
         return;
     };
     let impatient = Options {
-        patience: Duration::from_secs(2),
+        patience: Duration::from_secs(4),
         ..options()
     };
     let target = here.path().join("x");
     let got = get(server.address, "x", &target, impatient).unwrap();
     assert_eq!(got.interruptions.len(), 1);
     assert!(
-        got.interruptions[0].contains("nothing moved for 2s"),
+        got.interruptions[0].contains("nothing moved for 4s"),
         "{:?}",
         got.interruptions
     );

@@ -87,7 +87,7 @@ fn plan_of(script: Script) -> Result<Plan, ClientError> {
     let here = tempfile::tempdir().unwrap();
     fs::write(here.path().join("precious"), "p").unwrap();
     let impatient = Options {
-        patience: Duration::from_millis(500),
+        patience: Duration::from_secs(2),
         retries: 0,
         ..options()
     };

@@ -7,11 +7,11 @@ use std::process::Command;
 use fairwind_ftp::client::{
     Connection, Credentials, DataMode, Kind, Options, Retrieval, Storage, Verification, third_party,
 };
-use fairwind_testing::{install_root, or_skip};
+use fairwind_testing::{free_address, install_root, or_skip};
 
 use super::broken::pyftpd;
 use super::{connection, get, names, options, place, put};
-use crate::common::{Process, free_address, noise};
+use crate::common::{Process, noise};
 
 /// vsftpd for anonymous users with full rights below `pub`.
 pub(crate) struct Vsftpd {

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fairwind_ftp::client::{DataMode, Kind, Verification, third_party};
-use fairwind_testing::{install_root, or_skip, proftpd_modules};
+use fairwind_testing::{free_address, install_root, or_skip, proftpd_modules};
 
 use super::{Options, connection, get, is_verified, names, options, put};
-use crate::common::{Process, free_address, noise};
+use crate::common::{Process, noise};
 
 /// alice's password `secret` as a crypt(5) hash.
 const SECRET: &str = "$6$fairwind$J.Cu/z00AXnowPS2V6vRr6WvX/KBIR40YYFsny4LLsAyEpoPG3/RLOv8q/LmHmG5HIYlDsT0jygFOLOwaySmj1";

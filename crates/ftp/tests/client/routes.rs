@@ -157,8 +157,8 @@ fn files_come_and_go_through_proxies() {
     assert!(matches!(error, ClientError::Usage(_)), "{error}");
 }
 
-/// What the client says of a proxy that answers so, whatever it is asked, and then is silent or closes.
-fn with_liar(scheme: &str, answer: &'static [u8], closes: bool) -> String {
+/// What a client of this patience says of a proxy that answers so, whatever it is asked, and then is silent or closes.
+fn with_liar(scheme: &str, answer: &'static [u8], closes: bool, patience: Duration) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("{scheme}://{}", listener.local_addr().unwrap());
     let liar = thread::spawn(move || {
@@ -171,7 +171,7 @@ fn with_liar(scheme: &str, answer: &'static [u8], closes: bool) -> String {
         let _ = client.read_to_end(&mut Vec::new());
     });
     let impatient = Options {
-        patience: Duration::from_millis(300),
+        patience,
         retries: 0,
         ..through(&url)
     };
@@ -179,6 +179,7 @@ fn with_liar(scheme: &str, answer: &'static [u8], closes: bool) -> String {
     let begin = Instant::now();
     let server: SocketAddr = "192.0.2.1:21".parse().unwrap();
     let error = get(server, "x", &here.path().join("x"), impatient).unwrap_err();
+    // As soon as it is known, or the patience is over.
     assert!(begin.elapsed() < Duration::from_secs(5));
     liar.join().unwrap();
     let error = error.to_string();
@@ -188,6 +189,8 @@ fn with_liar(scheme: &str, answer: &'static [u8], closes: bool) -> String {
 
 #[test]
 fn a_proxy_that_lies_or_stands_still_is_told() {
+    /// Longer than any answer takes.
+    const PATIENCE: Duration = Duration::from_secs(30);
     let told: [(&str, &[u8], bool, &str); 14] = [
         ("socks5", b"", false, "did not answer"),
         ("socks5", b"", true, "closed"),
@@ -235,14 +238,14 @@ fn a_proxy_that_lies_or_stands_still_is_told() {
         ("http", &[b'H'; 5], false, "does not speak HTTP"),
     ];
     for (scheme, answer, closes, expected) in told {
-        let error = with_liar(scheme, answer, closes);
+        let error = match expected {
+            "did not answer" => with_liar(scheme, answer, closes, Duration::from_millis(300)),
+            _ => with_liar(scheme, answer, closes, PATIENCE),
+        };
         assert!(error.contains(expected), "{expected}: {error}");
         assert!(!error.contains('\x1b'), "{error}");
     }
-    let gone = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let gone = fairwind_testing::free_address();
     let here = tempfile::tempdir().unwrap();
     let nobody = through(&format!("http://{gone}"));
     let error = get(gone, "x", &here.path().join("x"), nobody).unwrap_err();
@@ -251,7 +254,7 @@ fn a_proxy_that_lies_or_stands_still_is_told() {
     let endless: &'static [u8] = [b"HTTP/1.1 200 ".as_slice(), &[b'x'; 20_000]]
         .concat()
         .leak();
-    let error = with_liar("http", endless, false);
+    let error = with_liar("http", endless, false, PATIENCE);
     assert!(error.contains("without end"), "{error}");
 }
 

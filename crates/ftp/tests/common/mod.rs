@@ -258,12 +258,6 @@ pub(crate) fn listening(address: &str) -> (TcpListener, String) {
     (listener, fairwind_ftp::protocol::host_port::format_port(at))
 }
 
-/// A loopback address where nobody listens.
-pub(crate) fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
-}
-
 /// Waits until `condition` holds.
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
@@ -345,6 +339,16 @@ impl Process {
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
             .unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// Bytes that its system calls have read so far, from files and from anywhere else.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        let path = format!("/proc/{}/io", self.child.id());
+        let counters = std::fs::read_to_string(path).unwrap();
+        let line = counters
+            .lines()
+            .find_map(|line| line.strip_prefix("rchar: "));
+        line.unwrap().parse().unwrap()
     }
 
     /// Number of open descriptors.

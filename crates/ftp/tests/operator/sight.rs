@@ -162,7 +162,7 @@ fn scrape(address: SocketAddr, headers: &str) -> String {
 
 #[test]
 fn metrics_count_what_happens_and_are_for_this_machine_only() {
-    let address = crate::common::free_address();
+    let address = fairwind_testing::free_address();
     let server = Running::with(|config| {
         config.metrics = Some(address);
         config.deny = vec!["127.17.0.0/16".parse().unwrap()];

@@ -8,10 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fairwind_testing::advisor::{Reply, TestAdvisor};
-use fairwind_testing::{ProftpdFolder, or_skip, wait_until};
+use fairwind_testing::{ProftpdFolder, free_address, or_skip, wait_until};
 
 use super::{LARGE, NEVER, advice, alice, asking, fetch, json, noise, other_control, read_all};
-use crate::common::free_address;
 
 /// An advisor that treats each connection so, with its number.
 fn advisor(treat: impl Fn(usize, &mut TcpStream) + Send + Sync + 'static) -> SocketAddr {

@@ -104,7 +104,7 @@ pub(crate) fn plan(lab: &Lab, work: impl Into<Work>) -> FlowPlan {
     }
 }
 
-pub(crate) fn sleep(duration: Duration) {
+fn sleep(duration: Duration) {
     std::thread::sleep(std::time::Duration::from_nanos(duration.as_nanos()));
 }
 

@@ -147,6 +147,8 @@ mod tests {
     use std::os::fd::AsFd;
     use std::thread;
 
+    use fairwind_testing::wait_until;
+
     use super::super::{Follow, Journal};
     use super::*;
     use crate::{Direction, Transfer, TransferWatcher};
@@ -190,8 +192,7 @@ mod tests {
         assert!(!follow.advisor.is_lost());
         assert_eq!(follower.transfer().records().len(), 0);
         follow.advisor.waiting.store(0, Ordering::Relaxed);
-        thread::sleep(RETRY_INTERVAL);
-        assert!(follow.advisor.is_lost(), "it is not asked again");
+        wait_until("it is asked again", || follow.advisor.is_lost());
         follower.ended(0);
     }
 }
