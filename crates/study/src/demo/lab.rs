@@ -29,15 +29,15 @@ const EAST: &str = "east";
 const STATE: &str = "advisor";
 const TESTS: &str = "tests.csv";
 /// The file that is moved.
-const FILE: &str = "random.bin";
+pub const FILE: &str = "random.bin";
 /// Where the server listens.
-const PORT: u16 = 2121;
+pub const PORT: u16 = 2121;
 /// Who may write there, and the password.
 const USER: &str = "demo";
 /// Where the advisor listens, in the server's host.
-const ADVISOR: &str = "127.0.0.1:8649";
+pub const ADVISOR: &str = "127.0.0.1:8649";
 /// The addresses of the lab's hosts.
-const NETWORK: &str = "10.77.0.0/16";
+pub const NETWORK: &str = "10.77.0.0/16";
 /// Bytes that are written, read or hashed at a time.
 const PIECE: usize = 1 << 18;
 
@@ -131,11 +131,7 @@ impl Site {
         for folder in [WEST, EAST, STATE] {
             fs::create_dir_all(site.folder.join(folder))?;
         }
-        site.checksum = write_random(
-            &site.folder.join(WEST).join(FILE),
-            story.seed,
-            story.file_bytes,
-        )?;
+        site.checksum = write_random(&site.file(), story.seed, story.file_bytes)?;
         site.teach(day, settings.clone())?;
         let tests = day.tests.iter();
         let lines = tests.map(|test| format!("{},{:.3}\n", test.time, test.available_mbps));
@@ -213,7 +209,7 @@ impl Site {
             Way::Curl => format!(
                 "exec {fairwind} run --background --quiet -- curl --silent --show-error --upload-file {} \
                  ftp://{USER}:{USER}@{{to}}:{PORT}/{}",
-                shell_word(&self.folder.join(WEST).join(FILE))?,
+                shell_word(&self.file())?,
                 file_of(way)
             ),
             _ => format!(
@@ -247,6 +243,11 @@ impl Site {
             );
         }
         toml
+    }
+
+    /// The file that the server has.
+    pub fn file(&self) -> PathBuf {
+        self.folder.join(WEST).join(FILE)
     }
 
     /// Whether the client has the whole file; until then it has another name.
@@ -332,7 +333,7 @@ fn checksum(path: &Path) -> io::Result<String> {
 }
 
 /// A path as a word of the shell. Braces are refused because the lab would replace them.
-fn shell_word(path: &Path) -> Result<String, Error> {
+pub fn shell_word(path: &Path) -> Result<String, Error> {
     let text = path.to_str().filter(|text| !text.contains(['{', '}']));
     let text = text.ok_or_else(|| {
         Error::input(format!(
