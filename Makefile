@@ -29,7 +29,7 @@ help:
 	@echo "make experiments      figures and tables of the Web100-Dummynet thesis, in the simulator (half a minute)"
 	@echo "make experiments-lab  the same in both engines (root, 40 minutes)"
 	@echo "make dccs             transfers of the thesis on dynamic congestion control, in the simulator (20 minutes)"
-	@echo "make dccs-lab         the same, scaled down, by server and advisor on the running kernel (root, 25 minutes)"
+	@echo "make dccs-lab         the same, scaled down, by servers and advisor on the running kernel (root, 50 minutes)"
 	@echo "make drsftp           transfers of the drsFTP paper, on the running kernel (root, an hour and a half)"
 	@echo "make demonstration     the demonstration on five days, on the running kernel and in the simulator (root, 15 minutes)"
 	@echo "make background       background transfers: what they take, and what others keep"
@@ -110,6 +110,7 @@ dccs:
 	@scripts/setup build
 	nice -n 10 $(DCCS) $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
+# Without ProFTPD (scripts/setup test unpacks it), or with ARGS="--only server=fairwind", it takes half as long.
 dccs-lab:
 	@scripts/setup build
 	$(DCCS) --engine lab $(if $(PAGE),--page $(PAGE)) $(ARGS)

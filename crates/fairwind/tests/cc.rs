@@ -86,6 +86,24 @@ fn destinations_are_advised_and_shown() {
 }
 
 #[test]
+fn the_environment_names_the_folder_of_the_pins() {
+    with_bench("g", |bench| {
+        bench.done(&["load", "sfsack"]);
+        let listed = |variables: &[(&str, PathBuf)]| {
+            let mut command = Command::new(&bench.command);
+            command.args(["cc", "list", "--json", "--prefix", &bench.prefix]);
+            let output = command.envs(variables.iter().cloned()).output().unwrap();
+            let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+            !named(&listed, "sfsack")["loaded"].is_null()
+        };
+        let pins = bench.folder.path().join("fairwind");
+        assert!(listed(&[("FAIRWIND_PINS", pins)]));
+        assert!(!listed(&[]));
+        bench.done(&["unload", "sfsack"]);
+    });
+}
+
+#[test]
 fn all_are_loaded_in_less_than_a_second() {
     with_bench("b", |bench| {
         // What else the machine does only adds to a time, so the least of several is judged.

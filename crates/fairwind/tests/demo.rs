@@ -113,6 +113,8 @@ fn on_the_kernel_every_file_arrives_as_it_was_sent() {
     let is_late = *background.last().unwrap() == "way";
     let changes = background[6];
     assert!(changes == "1" || is_late && changes == "2", "{text}");
+    let advice = fs::read_to_string(folder.path().join("demo.result/background.advice.jsonl"));
+    assert!(advice.unwrap().contains(r#""what":"start","from":"plain""#));
     if fairwind_study::demo::lab::has_curl() {
         let outcome = *row(&text, "curl in background").last().unwrap();
         assert!(["identical", "way"].contains(&outcome), "{text}");

@@ -4,7 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use fairwind_cc::kernel;
+use fairwind_testing::{install_root, or_skip, permitted, proftpd_module, root};
 use tempfile::TempDir;
+
+use crate::turn::in_the_lab;
 
 fn experiments() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
@@ -84,6 +88,11 @@ fn what_cannot_be_made_is_refused_with_what_can() {
     assert!(said.contains("did you mean drsftp:figure-"), "{said}");
     let said = refused(&["drsftp", "--engine", "sim"]);
     assert!(said.contains("cannot run with --engine sim"), "{said}");
+    let said = refused(&["dccs", "--only", "server=proftpd"]);
+    assert!(
+        said.contains("ProFTPD serves in the lab alone\n  help: --engine lab"),
+        "{said}"
+    );
     let said = refused(&["web100-dummynet", "--only", "figure-4.25"]);
     assert!(
         said.contains("no run of web100-dummynet is figure-4.25"),
@@ -376,4 +385,102 @@ fn the_suite_for_background_transfers_leaves_tables_experiments_and_a_page() {
     assert_eq!(second, first);
     let (kept, said) = bench(&["--kept"]);
     assert_eq!((kept, said.as_str()), (first, ""));
+}
+
+/// A tenth of the scaled-down file, in the morning, when the advisor lets congestion control be switched off.
+const MORNING: [&str; 11] = [
+    "dccs",
+    "--engine",
+    "lab",
+    "--scale",
+    "0.1",
+    "--only",
+    "others=0",
+    "--only",
+    "level=45",
+    "--only",
+    "time=07:25",
+];
+
+/// Whether transfers of the thesis can be made on the kernel.
+fn can_move_files() -> bool {
+    permitted(kernel::check_requirements()) && permitted(root())
+}
+
+#[test]
+fn transfers_of_the_thesis_are_made_by_both_servers_and_kept() {
+    let Some(_turn) = in_the_lab() else { return };
+    let proftpd = or_skip(install_root("proftpd")).zip(or_skip(proftpd_module()));
+    if !can_move_files() || proftpd.is_none() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let made = |more: &[&str]| {
+        let ways = ["--only", "way=standard,nocc,all history"];
+        let losses = ["--only", "losses=rounded", "--out", "results"];
+        let arguments = [&MORNING[..], &ways, &losses, more].concat();
+        let output = reproduce(folder.path(), &arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (out(&output), said)
+    };
+    let (first, said) = made(&[]);
+    for server in ["lab", "lab-proftpd"] {
+        for way in ["standard", "nocc", "advised"] {
+            let name = format!("{server}-45-2-beside-0-{way}: ");
+            assert!(said.contains(&name), "{name}: {said}");
+        }
+    }
+    // In the order of the thesis: what each way is told.
+    let runs = || fs::read_to_string(folder.path().join("results/tables/runs.csv")).unwrap();
+    let answers = |series: &str| {
+        let runs = runs();
+        let of_series = runs.lines().filter_map(|row| row.strip_prefix(series));
+        let last = |row: &str| row.rsplit(',').next().unwrap().to_owned();
+        of_series.map(last).collect::<Vec<_>>()
+    };
+    for series in ["lab,0,", "\"lab, ProFTPD\",0,"] {
+        assert_eq!(answers(series), ["", "", "0"], "{series} {}", runs());
+    }
+    assert!(first.contains("\n|  | lab, ProFTPD | "), "{first}");
+
+    let (kept, said) = made(&["--kept"]);
+    assert_eq!((kept, said.as_str()), (first, ""));
+    made(&["--kept", "--only", "server=proftpd"]);
+    assert!(answers("lab,0,").is_empty(), "{}", runs());
+    assert_eq!(answers("\"lab, ProFTPD\",0,").len(), 3, "{}", runs());
+}
+
+#[test]
+fn without_proftpd_its_transfers_are_left_out() {
+    let Some(_turn) = in_the_lab() else { return };
+    if !can_move_files() {
+        return;
+    }
+    // A clone that cannot build the module.
+    let folder = TempDir::new().unwrap();
+    let plan = folder.path().join("experiments/dccs");
+    fs::create_dir_all(&plan).unwrap();
+    for file in fs::read_dir(experiments().join("dccs")).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), plan.join(file.file_name())).unwrap();
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_fairwind"))
+        .current_dir(folder.path())
+        .arg("reproduce")
+        .args(MORNING)
+        .args(["--only", "way=standard", "--only", "losses=rounded"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let made = out(&output);
+    assert!(
+        said.contains("scripts/proftpd-module: No such file"),
+        "{said}"
+    );
+    assert!(
+        said.contains("help: without it the transfers by ProFTPD are left out\n"),
+        "{said}"
+    );
+    assert!(said.contains("lab-45-2-beside-0-standard: "), "{said}");
+    assert!(!made.contains("ProFTPD"), "{made}");
 }

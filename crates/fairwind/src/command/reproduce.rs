@@ -36,7 +36,8 @@ pub(crate) struct Reproduce {
     name: Option<String>,
     #[command(flatten)]
     study: StudyOptions,
-    /// Size of transfers and length of their day, 0.001 to 1 of the paper's (dccs)
+    /// Size of transfers and length of their day, 0.001 to 1 of the paper's; in the lab, of the file that is scaled
+    /// down there (dccs)
     #[arg(long, value_name = "SHARE", value_parser = share)]
     scale: Option<f64>,
     /// The recorded series of available bandwidth, thesis_like.csv.gz; without it the generated one runs

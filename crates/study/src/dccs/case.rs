@@ -12,6 +12,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     Parameter::new("level", Values::Words(&LEVELS)),
     Parameter::new("time", Values::Words(&TIMES)),
     Parameter::new("losses", Values::Words(&LOSSES_TAKEN)),
+    Parameter::new("server", Values::Words(&SERVERS)),
 ];
 
 /// Ways to send a file: those of the thesis, of which the advised ones are named after the history that they know,
@@ -32,6 +33,9 @@ pub(crate) const TIMES: [&str; 5] = ["00:15", "03:25", "07:25", "14:25", "21:10"
 /// Words of [`Losses`].
 const LOSSES_TAKEN: [&str; 2] = ["rounded", "exact"];
 
+/// Words of [`Server`].
+const SERVERS: [&str; 2] = ["fairwind", "proftpd"];
+
 /// The history sets of Tables 20 to 27.
 pub(crate) const HISTORY_SETS: [HistorySet; 3] = [
     HistorySet::All,
@@ -46,6 +50,24 @@ pub(crate) enum Losses {
     Rounded,
     /// Unchanged.
     Exact,
+}
+
+/// Who serves the file in the lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// `fairwind serve`.
+    Fairwind,
+    /// ProFTPD, which the thesis changed, with this project's module.
+    Proftpd,
+}
+
+/// The transfer of a run, and the server that makes it: the first if the plan does not say.
+pub(crate) fn served(run: &Run) -> (Server, Case) {
+    let server = match run.get("server") {
+        "proftpd" => Server::Proftpd,
+        _ => Server::Fairwind,
+    };
+    (server, Case::of(run))
 }
 
 /// The parameters of the congestion control of a transfer in the background.
@@ -154,6 +176,13 @@ mod tests {
         assert_eq!(levels, LEVELS);
     }
 
+    /// The transfers that this server makes.
+    fn cases(plan: &Plan, server: Server) -> Vec<Case> {
+        let transfers = plan.runs.iter().map(served);
+        let of_server = transfers.filter(|(by, _)| *by == server);
+        of_server.map(|(_, case)| case).collect()
+    }
+
     #[test]
     fn the_thesis_prints_every_transfer_with_rounded_losses_once() {
         let plan = plan();
@@ -163,7 +192,7 @@ mod tests {
             .iter()
             .map(|t| t.case)
             .collect();
-        let mut cases: Vec<Case> = plan.runs.iter().map(Case::of).collect();
+        let mut cases = cases(&plan, Server::Fairwind);
         cases.retain(|case| case.losses == Losses::Rounded && case.way != Way::Background);
         assert_eq!(printed.len(), cases.len());
         for case in cases {
@@ -173,7 +202,7 @@ mod tests {
 
     #[test]
     fn the_plan_has_every_transfer_of_the_thesis_once() {
-        let cases: Vec<Case> = plan().runs.iter().map(Case::of).collect();
+        let cases = cases(&plan(), Server::Fairwind);
         // Four ways at three levels alone, and five at one beside one and two; two more history sets; and the
         // first again with exact losses, alone and beside one.
         assert_eq!(cases.len(), 5 * (4 * 3 + 2 * 5 + 2 * 3 + 4 * 3 + 5));

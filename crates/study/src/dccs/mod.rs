@@ -13,6 +13,7 @@ mod series;
 mod tables;
 mod thesis;
 
+use std::cell::OnceCell;
 use std::fs;
 use std::time::Instant;
 
@@ -25,7 +26,7 @@ use crate::table::Table;
 use crate::{Engines, Error, Made, Study, Task, parallel};
 
 use bench::Bench;
-use case::{Case, LEVELS, TIMES};
+use case::{Case, LEVELS, Server, TIMES};
 use relation::Relation;
 use results::{Results, Transfer};
 use series::Series;
@@ -40,12 +41,21 @@ pub(crate) const STUDY: Study = Study::new(case::PARAMETERS, carry_out);
 /// If a transfer fails, or the lab cannot run here.
 fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     let thesis: Thesis = task.plan.data()?;
+    let transfers: Vec<(Server, Case)> = task.runs.iter().map(case::served).collect();
+    let of_fairwind = transfers
+        .iter()
+        .filter(|(server, _)| *server == Server::Fairwind);
+    let cases: Vec<Case> = of_fairwind.map(|(_, case)| *case).collect();
+    let is_simulated = task.engines == Engines::Sim;
+    if is_simulated && cases.is_empty() {
+        let what = "ProFTPD serves in the lab alone\n  help: --engine lab";
+        return Err(Error::input(what));
+    }
     let (table_1, relation) = tables::table_1(&thesis, observed(task, "2005")?);
-    let cases: Vec<Case> = task.runs.iter().map(Case::of).collect();
-    if task.engines == Engines::Sim {
+    if is_simulated {
         simulated(task, &thesis, &cases, table_1, relation)
     } else {
-        in_lab(task, &thesis, &cases, relation)
+        in_lab(task, &thesis, &transfers, relation)
     }
 }
 
@@ -116,7 +126,7 @@ fn simulated(
 fn in_lab(
     task: &Task<'_>,
     thesis: &Thesis,
-    cases: &[Case],
+    transfers: &[(Server, Case)],
     relation: Relation,
 ) -> Result<Made, Error> {
     let relation_here = tables::fit(observed(task, "linux")?);
@@ -134,8 +144,9 @@ fn in_lab(
         relation_here,
         series: Series::generated()?,
         levels: &thesis.level,
+        proftpd: OnceCell::new(),
     };
-    let all = &[vec![Results::of_thesis(thesis)], small.run_all(cases)?]
+    let all = &[vec![Results::of_thesis(thesis)], small.run_all(transfers)?]
         .into_iter()
         .flatten()
         .collect::<Vec<_>>();
@@ -157,10 +168,9 @@ fn runs(task: &Task<'_>, all: &[Results<'_>]) -> Table {
         "series | others | way | level | time | losses | mbps | seconds | others_mbps | answers",
     );
     for results in all.iter().filter(|results| results.thesis.is_none()) {
-        for run in &task.runs {
-            let Some(transfer) = results.find(Case::of(run)) else {
-                continue;
-            };
+        for transfer in &results.transfers {
+            let run = task.runs.iter().find(|run| Case::of(run) == transfer.case);
+            let Some(run) = run else { continue };
             let words = parameters.map(|parameter| run.get(parameter).to_owned());
             let others_mbps = transfer.others_mbps.iter().map(|mbps| format!("{mbps:.2}"));
             let cells = [

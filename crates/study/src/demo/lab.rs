@@ -33,15 +33,15 @@ const STATE: &str = "advisor";
 const PINS: &str = "pins";
 const TESTS: &str = "tests.csv";
 /// The file that is moved.
-const FILE: &str = "random.bin";
+pub const FILE: &str = "random.bin";
 /// Where the server listens.
-const PORT: u16 = 2121;
+pub const PORT: u16 = 2121;
 /// Who may write there, and the password.
 const USER: &str = "demo";
 /// Where the advisor listens, in the server's host.
-const ADVISOR: &str = "127.0.0.1:8649";
+pub const ADVISOR: &str = "127.0.0.1:8649";
 /// The addresses of the lab's hosts.
-const NETWORK: &str = "10.77.0.0/16";
+pub const NETWORK: &str = "10.77.0.0/16";
 /// Bytes that are written, read or hashed at a time.
 const PIECE: usize = 1 << 18;
 
@@ -132,14 +132,12 @@ impl Site {
             fs::create_dir_all(site.folder.join(folder))?;
         }
         site.load_controls()?;
-        site.checksum = write_random(
-            &site.folder.join(WEST).join(FILE),
-            story.seed,
-            story.file_bytes,
-        )?;
+        site.checksum = write_random(&site.file(), story.seed, story.file_bytes)?;
         site.teach(day, settings.clone())?;
         let tests = day.tests.iter();
-        let rtt_ms = story.route.rtt_ms();
+        let rtt_ms = story
+            .rtt_ms
+            .map_or_else(String::new, |rtt_ms| rtt_ms.to_string());
         let lines =
             tests.map(|test| format!("{},{:.3},{rtt_ms}\n", test.time, test.available_mbps));
         fs::write(site.folder.join(TESTS), lines.collect::<String>())?;
@@ -245,7 +243,7 @@ impl Site {
             Way::Curl => format!(
                 "exec {fairwind} run --background --quiet -- curl --silent --show-error --upload-file {} \
                  ftp://{USER}:{USER}@{{to}}:{PORT}/{}",
-                shell_word(&self.folder.join(WEST).join(FILE))?,
+                shell_word(&self.file())?,
                 file_of(way)
             ),
             _ => format!(
@@ -279,6 +277,11 @@ impl Site {
             );
         }
         toml
+    }
+
+    /// The file that the server has.
+    pub fn file(&self) -> PathBuf {
+        self.folder.join(WEST).join(FILE)
     }
 
     /// Whether the client has the whole file; until then it has another name.
@@ -365,7 +368,7 @@ fn checksum(path: &Path) -> io::Result<String> {
 }
 
 /// A path as a word of the shell. Braces are refused because the lab would replace them.
-fn shell_word(path: &Path) -> Result<String, Error> {
+pub fn shell_word(path: &Path) -> Result<String, Error> {
     let text = path.to_str().filter(|text| !text.contains(['{', '}']));
     let text = text.ok_or_else(|| {
         Error::input(format!(

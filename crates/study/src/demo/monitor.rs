@@ -19,7 +19,7 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Reports the tests in `file`, one per line: its time, Mbit/s and the round-trip time in milliseconds. The clock starts now, at `start`, and runs
+/// Reports the tests in `file`, one per line: its time, Mbit/s, and the round-trip time in milliseconds or nothing. The clock starts now, at `start`, and runs
 /// `rate` times as fast as real time.
 pub fn run(file: &Path, advisor: &str, start: Timestamp, rate: f64) -> Result<(), Error> {
     let begun = Instant::now();
@@ -35,7 +35,7 @@ pub fn run(file: &Path, advisor: &str, start: Timestamp, rate: f64) -> Result<()
 }
 
 /// Reports a test until it is accepted: the advisor may not be up yet, or its clock may be a little behind.
-fn tell(client: &Client, test: &Sample, rtt_ms: f64) -> Result<(), Error> {
+fn tell(client: &Client, test: &Sample, rtt_ms: Option<f64>) -> Result<(), Error> {
     let at = format!("/v1/paths/{PATH}/samples");
     let body = json!([{
         "hop": HOP, "time": test.time.to_string(), "available_mbps": test.available_mbps,
@@ -57,7 +57,7 @@ fn tell(client: &Client, test: &Sample, rtt_ms: f64) -> Result<(), Error> {
     }
 }
 
-fn read(file: &Path) -> Result<Vec<(Sample, f64)>, Error> {
+fn read(file: &Path) -> Result<Vec<(Sample, Option<f64>)>, Error> {
     let wrong = |why: String| Error::input(format!("{}: {why}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     let parse = |line: &str| {
@@ -66,7 +66,10 @@ fn read(file: &Path) -> Result<Vec<(Sample, f64)>, Error> {
             time: columns.next()?.parse().ok()?,
             available_mbps: columns.next()?.parse().ok()?,
         };
-        Some((test, columns.next()?.parse().ok()?))
+        match columns.next()? {
+            "" => Some((test, None)),
+            rtt_ms => Some((test, Some(rtt_ms.parse().ok()?))),
+        }
     };
     text.lines()
         .map(|line| {
@@ -84,9 +87,14 @@ mod tests {
     fn a_line_is_a_time_a_bandwidth_and_a_round_trip_time() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tests.csv");
-        fs::write(&file, "2026-03-03T07:05:00Z,71.250,50\n").unwrap();
+        fs::write(
+            &file,
+            "2026-03-03T07:05:00Z,71.250,50\n2026-03-03T07:10:00Z,71.250,\n",
+        )
+        .unwrap();
         let tests = read(&file).unwrap();
-        assert_eq!((tests[0].0.available_mbps, tests[0].1), (71.25, 50.0));
+        assert_eq!((tests[0].0.available_mbps, tests[0].1), (71.25, Some(50.0)));
+        assert_eq!(tests[1].1, None);
         fs::write(&file, "2026-03-03T07:05:00Z,71\n").unwrap();
         assert!(read(&file).is_err());
     }

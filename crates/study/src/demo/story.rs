@@ -112,6 +112,8 @@ pub struct Story {
     pub rate: f64,
     /// Size of the file, bytes.
     pub file_bytes: u64,
+    /// The round-trip time that the advisor learns with each test, milliseconds; none: it knows of none.
+    pub rtt_ms: Option<u32>,
 }
 
 /// How the file is moved.
@@ -184,6 +186,7 @@ impl Story {
             begins: timestamp("2026-03-03T08:30:00Z"),
             rate: 1800.0,
             file_bytes,
+            rtt_ms: Some(route.rtt_ms()),
         }
     }
 

@@ -6,7 +6,7 @@ use fairwind_advice::Mode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ALONE_S, FILE_BYTES, RATE, START_S, Test, longest_s};
+use super::{ALONE_S, RATE, START_S, Test};
 use crate::Error;
 use crate::dccs::following::{self, Input};
 use crate::demo::measure::Measured;
@@ -36,8 +36,9 @@ impl Moved {
                 retransmits: 0.0,
             });
         };
-        if transfer.bytes < FILE_BYTES {
-            let (name, bytes, longest) = (&test.name, transfer.bytes, longest_s(test.case));
+        let file_bytes = test.story.file_bytes;
+        if transfer.bytes < file_bytes {
+            let (name, bytes, longest) = (&test.name, transfer.bytes, test.story.length_s);
             let what = format!("{name}: {bytes} bytes were sent in {longest:.0} s");
             return Err(Error::work(what));
         }
@@ -45,7 +46,7 @@ impl Moved {
         let took_s = end_s - opened_s;
         let told = inputs.partition_point(|input| input.after.as_secs_f64() < took_s * RATE);
         Ok(Moved {
-            mbps: FILE_BYTES as f64 * 8.0 / 1e6 / took_s,
+            mbps: file_bytes as f64 * 8.0 / 1e6 / took_s,
             others_mbps: measured.others_bytes(opened_s, end_s) * 8.0 / 1e6 / took_s,
             inputs: following::text(&inputs[..told]),
             retransmits: transfer.retransmits as f64,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{BUFFER_OF_OTHERS, FILE_BYTES, START_S, buffer_bytes};
+use super::{BUFFER_OF_OTHERS, START_S, buffer_bytes};
 use crate::demo::lab::Programs;
 use crate::demo::network::{Sites, filled};
 use crate::demo::story::Way;
@@ -14,8 +14,8 @@ use crate::demo::story::Way;
 pub(crate) enum Means<'a> {
     /// By a flow of the simulator, with the changes of congestion control as the value of its `switch`.
     Simulated { first: &'a str, switch: &'a str },
-    /// By programs.
-    Programs(Programs),
+    /// By programs, in hosts with this congestion control.
+    Programs { first: &'a str, programs: Programs },
 }
 
 /// The path of a test, and how long a run lasts at most.
@@ -26,6 +26,8 @@ pub(crate) struct Network<'a> {
     pub losses: &'a Path,
     /// Longest duration of a run, seconds.
     pub longest_s: f64,
+    /// Size of the file.
+    pub file_bytes: u64,
     pub seed: u64,
 }
 
@@ -53,11 +55,10 @@ impl Network<'_> {
             (Way::Nobody, _) => String::new(),
             (_, Means::Simulated { first, switch }) => {
                 let (buffer, switch) = (buffer_bytes(self.others), format!("switch = {switch}\n"));
-                SITES.simulated(START_S, FILE_BYTES, first, 2 * buffer, &switch)
+                SITES.simulated(START_S, self.file_bytes, first, 2 * buffer, &switch)
             }
-            (way, Means::Programs(programs)) => {
-                let control = if way == Way::Nocc { "nocc" } else { "reno" };
-                SITES.programs(START_S, control, way, programs)
+            (way, Means::Programs { first, programs }) => {
+                SITES.programs(START_S, first, way, programs)
             }
         };
         let other = |number| {
@@ -91,12 +92,17 @@ mod tests {
             first: "nocc",
             switch: "[{ at = \"2s\", congestion_control = \"reno\" }]",
         };
-        for means in [&simulated, &Means::Programs(programs)] {
+        let programs = Means::Programs {
+            first: "reno",
+            programs,
+        };
+        for means in [&simulated, &programs] {
             for others in 0..=2 {
                 let network = Network {
                     others,
                     losses: &losses,
                     longest_s: 20.0,
+                    file_bytes: 1_000_000,
                     seed: 1,
                 };
                 let text = network.experiment(Way::Advised, means);
