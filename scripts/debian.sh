@@ -1,4 +1,4 @@
-# Sourced, with `say MESSAGE` defined: minimal systems of Debian, for scripts/fresh and scripts/try-systemd.
+# Sourced, with `say MESSAGE` defined: minimal systems of Debian, for scripts/fresh, proftpd-install and try-systemd.
 
 debian=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 security=${debian%/debian}/debian-security
