@@ -68,6 +68,8 @@ is_confined() {
 
 strangers_read_and_leave_files() {
 	head -c 3000000 /dev/urandom >/srv/ftp/pub/x
+	# More than the buffers of a connection hold.
+	head -c 30000000 /dev/urandom >/srv/ftp/pub/big
 	client ftp://localhost/pub/x -o /tmp/x
 	cmp /tmp/x /srv/ftp/pub/x
 	client ftps://localhost:990/pub/x -o /tmp/x
@@ -105,12 +107,12 @@ users_have_their_rights_and_limits() {
 }
 
 the_operator_sees() {
-	client --limit-rate 300k ftp://localhost/pub/x -o /tmp/slow &
+	client --limit-rate 1M ftp://localhost/pub/big -o /tmp/slow &
 	until_true 20 eval 'fairwind serve --sessions | grep -F RETR'
 	curl -sS http://127.0.0.1:9121/metrics | grep -E '^fairwind_ftp_logins_total\{user="named"\} [1-9]'
 	fairwind serve --kill "$(fairwind serve --sessions | awk '/RETR/ { print $1; exit }')"
 	refused wait $!
-	grep -F '/pub/x' /var/log/fairwind/xferlog
+	until_true 10 grep -F '/pub/x' /var/log/fairwind/xferlog
 	grep -F '"command":"PASS ****"' /var/log/fairwind/ftp.json
 	journal $unit | grep -F 'serving ftp://[::]:21/'
 	journal $unit | grep -F 'serving ftps://[::]:990/'
@@ -138,7 +140,7 @@ the_kernel_encrypts() {
 reload_leaves_no_gap() {
 	local before pid load
 	before=$(serial) pid=$(main)
-	client --limit-rate 400k ftp://localhost/pub/x -o /tmp/slow &
+	client --limit-rate 2M ftp://localhost/pub/big -o /tmp/slow &
 	load=$!
 	(for _ in $(seq 60); do
 		exec 3<>/dev/tcp/localhost/21 && read -r -t 20 line <&3 && [[ $line == 220* ]] || echo "refused: ${line:-}"
@@ -150,7 +152,8 @@ reload_leaves_no_gap() {
 	systemctl reload $unit
 	until_true 20 eval '[ "$(serial)" != "'"$before"'" ]'
 	systemctl reload $unit
-	wait $load && cmp /tmp/slow /srv/ftp/pub/x
+	wait $load
+	cmp /tmp/slow /srv/ftp/pub/big
 	wait
 	cat /tmp/gaps
 	[ ! -s /tmp/gaps ]
@@ -232,22 +235,25 @@ system_users_log_in() {
 	refused eval "journal $unit | grep -i audit"
 }
 
-# Each is opened at the login, and closed when the server has stopped, or was killed.
+# Each is opened at the login, and closed when the server has stopped, or was killed, however long a module takes for it.
 sessions_of_system_users_are_closed() {
-	echo 'session required pam_unix.so' >>/etc/pam.d/fairwind
+	printf '%s\n' '#!/bin/sh' '[ "$PAM_TYPE" = open_session ] || sleep 3' 'echo "$PAM_TYPE $PAM_USER" >>/run/fairwind/sessions' >/usr/local/bin/tell
+	chmod 755 /usr/local/bin/tell
+	echo 'session required pam_exec.so /usr/local/bin/tell' >>/etc/pam.d/fairwind
 	sed -i '1i pam_session = true' /etc/fairwind/ftp.toml
 	systemctl restart $unit
 	local signal
 	for signal in TERM KILL; do
 		mark
+		rm -f /run/fairwind/sessions
 		client --limit-rate 200k -u bob:secret ftp://localhost/mine -o /tmp/slow &
-		until_true 30 eval "journal $unit | grep 'session opened for user bob'"
+		until_true 30 grep 'open_session bob' /run/fairwind/sessions
 		case $signal in
 		TERM) systemctl stop $unit ;;
 		KILL) systemctl kill --kill-who=main --signal KILL $unit ;;
 		esac
 		wait || true
-		until_true 40 eval "journal $unit | grep 'session closed for user bob'" || { journal $unit && return 1; }
+		until_true 40 grep 'close_session bob' /run/fairwind/sessions || { journal $unit && return 1; }
 		[ $signal = KILL ] || systemctl start $unit
 	done
 	until_true 30 is_active $unit
