@@ -246,8 +246,9 @@ sessions_of_system_users_are_closed() {
 	for signal in TERM KILL; do
 		mark
 		rm -f /run/fairwind/sessions
-		client --limit-rate 200k -u bob:secret ftp://localhost/mine -o /tmp/slow &
-		until_true 30 grep 'open_session bob' /run/fairwind/sessions
+		client --limit-rate 300k -u bob:secret -T /tmp/x ftp://localhost/mine &
+		until_true 30 eval 'fairwind serve --sessions | grep -E "bob .*STOR"'
+		grep 'open_session bob' /run/fairwind/sessions
 		case $signal in
 		TERM) systemctl stop $unit ;;
 		KILL) systemctl kill --kill-who=main --signal KILL $unit ;;

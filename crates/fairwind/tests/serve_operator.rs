@@ -359,8 +359,9 @@ fn the_units_leave_the_services_what_they_call() {
     assert!(has(&server, "ExecReload=", "+/bin/kill"));
     // Without it libpam refuses every login: its record for the kernel's audit is lost.
     assert!(has(&server, "CapabilityBoundingSet=", "CAP_AUDIT_WRITE"));
-    // Sessions of PAM are closed after the server has ended.
+    // Sessions of PAM are closed after the server has ended, and nothing ends them before.
     assert!(has(&server, "KillMode=", "control-group"));
+    assert!(has(&server, "KillSignal=", "SIGCONT"));
 
     let agent = unit("fairwind-agent.service");
     for family in ["AF_INET", "AF_INET6"] {
