@@ -84,8 +84,8 @@ users_runs_are_taken_care_of() {
 	until_true 20 fairwind agent status
 	local place
 	for place in '' '--property=Delegate=yes'; do
-		systemd-run --quiet --wait --pipe --uid=dora $place fairwind run --background -- iperf3 -t 3 -b 5M -c 10.0.0.2 | tee /tmp/run
-		fairwind agent status
+		systemd-run --quiet --wait --pipe --uid=dora $place fairwind run --background --json="/tmp/run-$SECONDS" -- iperf3 -t 3 -b 5M -c 10.0.0.2
+		grep -E '"means": *"agent"' /tmp/run-* && rm /tmp/run-*
 	done
 	until_true 30 grep fairwind_agent_rules /var/lib/prometheus/node-exporter/fairwind.prom
 }
