@@ -341,6 +341,36 @@ fn the_services_are_exposed_no_more_than_they_need() {
     }
 }
 
+/// What no analysis of the units tells, since it shows only when they run: `scripts/try-systemd` runs them.
+#[test]
+fn the_units_leave_the_services_what_they_call() {
+    let unit = |name| {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
+        fs::read_to_string(examples.join(name)).unwrap()
+    };
+    let has = |unit: &str, key: &str, value: &str| {
+        let mut lines = unit.lines().filter_map(|line| line.strip_prefix(key));
+        lines.any(|values| values.split_whitespace().any(|one| one == value))
+    };
+    let server = unit("fairwind-serve.service");
+    // systemd answers openat2(2), which resolves every path, as if the kernel lacked it.
+    assert!(!server.contains("\nRestrictSUIDSGID="));
+    // The server is another user's, and the unit has no CAP_KILL.
+    assert!(has(&server, "ExecReload=", "+/bin/kill"));
+    // Without it libpam refuses every login: its record for the kernel's audit is lost.
+    assert!(has(&server, "CapabilityBoundingSet=", "CAP_AUDIT_WRITE"));
+    // Sessions of PAM are closed after the server has ended, and nothing ends them before.
+    assert!(has(&server, "KillMode=", "control-group"));
+    assert!(has(&server, "KillSignal=", "SIGCONT"));
+
+    let agent = unit("fairwind-agent.service");
+    for family in ["AF_INET", "AF_INET6"] {
+        assert!(has(&agent, "RestrictAddressFamilies=", family), "{family}");
+    }
+    // Control groups of users' sessions are the users'.
+    assert!(has(&agent, "CapabilityBoundingSet=", "CAP_DAC_OVERRIDE"));
+}
+
 #[test]
 fn banner_log_and_metrics_are_read_and_written_with_the_rights_of_the_start() {
     let (dir, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
