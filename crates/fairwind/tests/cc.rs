@@ -211,6 +211,7 @@ impl Bench {
     }
 
     /// The time of a processor that it takes to do this.
+    #[expect(clippy::zombie_processes, reason = "wait4(2) waits for it")]
     fn processor_time(&self, arguments: &[&str]) -> Duration {
         let mut command = self.command(arguments);
         command.stdout(Stdio::null()).stderr(Stdio::null());
