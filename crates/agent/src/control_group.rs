@@ -9,9 +9,15 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
 
 /// What the names of the groups begin with.
 const PREFIX: &str = "fairwind-run-";
+/// How often, and after which pauses, a group is tried to be held, which another run looks at.
+const HOLD_ATTEMPTS: u32 = 100;
+const HOLD_PAUSE: Duration = Duration::from_millis(10);
 
 /// Why there is no control group.
 #[derive(Debug, thiserror::Error)]
@@ -66,16 +72,29 @@ impl ControlGroup {
         let groups = fs::read_to_string(&own).map_err(at(&own))?;
         let parent = root.join(own_path(&groups).ok_or(GroupError::NotMounted)?);
         remove_left(&parent);
-        let folder = parent.join(format!("{PREFIX}{process}"));
-        match fs::create_dir(&folder) {
-            // Of a process that had this number, whose command goes on.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => made.map_err(at(&folder))?,
-        }
+        ControlGroup::at(parent.join(format!("{PREFIX}{process}")))
+    }
+
+    fn at(folder: PathBuf) -> Result<ControlGroup, GroupError> {
+        let mut attempts = 0;
+        let opened = loop {
+            match fs::create_dir(&folder) {
+                // Of a process that had this number, whose command goes on.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made.map_err(at(&folder))?,
+            }
+            // Until it is held, another run may take it for left.
+            match hold(&folder) {
+                Ok(opened) => break opened,
+                Err(_) if attempts < HOLD_ATTEMPTS => attempts += 1,
+                Err(error) => return Err(at(&folder)(error)),
+            }
+            std::thread::sleep(HOLD_PAUSE);
+        };
         let procs = folder.join("cgroup.procs");
         let members = OpenOptions::new().write(true).open(&procs);
         Ok(ControlGroup {
-            opened: File::open(&folder).map_err(at(&folder))?,
+            opened,
             members: members.map_err(at(&procs))?,
             folder,
         })
@@ -192,14 +211,26 @@ pub(crate) fn pin(group: &OsStr) -> Option<PathBuf> {
     Some(fairwind_kernel::mounted("bpf")?.join(group))
 }
 
+/// Opens a group, and keeps others from removing it as long as that is open: its maker's number means nothing to who sees
+/// other processes, as in a container.
+fn hold(folder: &Path) -> io::Result<File> {
+    let opened = File::open(folder)?;
+    flock(&opened, FlockOperation::NonBlockingLockExclusive)?;
+    // Before it was held, it may have been removed, and another one made.
+    if fs::metadata(folder)?.ino() == opened.metadata()?.ino() {
+        return Ok(opened);
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
 /// Removes groups of ended runs, and what is kept of their programs. The kernel refuses it where processes are left.
 fn remove_left(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let is_runs = name.to_str().is_some_and(|name| name.starts_with(PREFIX));
         // One whose maker still runs may not have its command yet.
-        let is_left = maker.is_some_and(|maker| !Path::new("/proc").join(maker).exists());
-        if is_left
+        if is_runs
+            && let Ok(_held) = hold(&entry.path())
             && fs::remove_dir(entry.path()).is_ok()
             && let Some(pin) = pin(&name)
         {
@@ -218,5 +249,25 @@ mod tests {
         assert_eq!(own_path(both), Some("user.slice/session.scope"));
         assert_eq!(own_path("0::/\n"), Some(""));
         assert_eq!(own_path("4:memory:/a\n"), None);
+    }
+
+    #[test]
+    fn a_group_is_kept_as_long_as_its_run_whoever_looks() {
+        if !fairwind_testing::permitted(fairwind_testing::root()) {
+            return;
+        }
+        let parent = fairwind_kernel::mounted("cgroup2").unwrap();
+        let parent = parent.join(format!("fairwind-held-{}", std::process::id()));
+        fs::create_dir(&parent).unwrap();
+        // No process of this number is seen, as if it ran outside of a container.
+        let folder = parent.join(format!("{PREFIX}4194305"));
+        let group = ControlGroup::at(folder.clone()).unwrap();
+        remove_left(&parent);
+        assert!(folder.exists());
+        // Its run is killed.
+        flock(&group.opened, FlockOperation::Unlock).unwrap();
+        remove_left(&parent);
+        assert!(!folder.exists());
+        fs::remove_dir(parent).unwrap();
     }
 }

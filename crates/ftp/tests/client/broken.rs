@@ -21,8 +21,10 @@ struct Halting;
 
 impl Progress for Halting {
     fn reaches(&self, _: usize, bytes: u64) {
-        while bytes > 5_000_000 {
-            thread::park();
+        if bytes > 5_000_000 {
+            loop {
+                thread::park();
+            }
         }
     }
 }
