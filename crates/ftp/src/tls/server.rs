@@ -35,6 +35,7 @@ use tokio_rustls::server::TlsStream;
 use super::names::Certificates;
 use super::peer::{self, ClientOrServer, Identity, Part, Peer, PeerTls};
 use super::stream::{FOR_DATA, FOR_MESSAGES};
+use super::verifier::Verifier;
 use super::{ALPN_CONTROL, ALPN_DATA, Fingerprint, Protected, kernel, pem};
 use crate::file_reader::FileReader;
 
@@ -256,11 +257,13 @@ impl ServerTls {
         let data = match &peers {
             None => control.clone(),
             Some(authorities) => {
-                let either: Arc<dyn ClientCertVerifier> = Arc::new(ClientOrServer {
+                let either = ClientOrServer {
                     clients: verifier,
                     authorities: Arc::clone(authorities),
                     provider: Arc::clone(&provider),
-                });
+                };
+                let either: Arc<dyn ClientCertVerifier> =
+                    Arc::new(Verifier::new(either, &provider));
                 Versions::new(&provider, &either, &certificates)?
             }
         };
