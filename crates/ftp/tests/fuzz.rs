@@ -1,20 +1,22 @@
-//! Logins, commands and transfers, valid, broken and hostile, in clear and under TLS, over the sockets of a server in
-//! another process: what is right stays right meanwhile, and afterwards nothing is left of them.
+//! Logins, commands, transfers and copies between two sessions, valid, broken and hostile, in clear and under TLS, over the
+//! sockets of a server in another process: what is right stays right meanwhile, and afterwards nothing is left of them.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairwind_ftp::protocol::host_port::{parse_epsv_reply, parse_passive_reply};
+use fairwind_ftp::protocol::host_port::{format_port, parse_epsv_reply, parse_passive_reply};
 use fairwind_ftp::protocol::reply::{Reply, ReplyReader};
 use rustls::client::Resumption;
 use rustls::crypto::ring;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::{PrivateKeyDer, ServerName};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+};
 
 use crate::common::{
     Client, Process, TIMEOUT, connect_from, eventually, listening, loopback, noise,
@@ -47,6 +49,8 @@ fn operations() -> i64 {
 struct Place {
     address: SocketAddr,
     tls: Arc<ClientConfig>,
+    /// For a server with the same certificate.
+    serving: Arc<ServerConfig>,
     /// What is in the file `middle`.
     middle: Vec<u8>,
     work: std::path::PathBuf,
@@ -60,6 +64,7 @@ struct Counts {
     logins: AtomicUsize,
     commands: AtomicUsize,
     transfers: AtomicUsize,
+    copies: AtomicUsize,
     hostile: AtomicUsize,
     protected: AtomicUsize,
 }
@@ -90,6 +95,8 @@ impl Place {
 enum Connection {
     Plain(TcpStream),
     Protected(Box<StreamOwned<ClientConnection, TcpStream>>),
+    /// With the server's part of TLS.
+    Served(Box<StreamOwned<ServerConnection, TcpStream>>),
 }
 
 impl Connection {
@@ -102,10 +109,16 @@ impl Connection {
         Self::Protected(Box::new(StreamOwned::new(connection, stream)))
     }
 
+    fn served(stream: TcpStream, config: &Arc<ServerConfig>) -> Self {
+        let connection = ServerConnection::new(Arc::clone(config)).unwrap();
+        Self::Served(Box::new(StreamOwned::new(connection, stream)))
+    }
+
     fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => stream,
             Self::Protected(stream) => &stream.sock,
+            Self::Served(stream) => &stream.sock,
         }
     }
 
@@ -125,6 +138,7 @@ impl Read for Connection {
         match self {
             Self::Plain(stream) => stream.read(bytes),
             Self::Protected(stream) => stream.read(bytes),
+            Self::Served(stream) => stream.read(bytes),
         }
     }
 }
@@ -134,6 +148,7 @@ impl Write for Connection {
         match self {
             Self::Plain(stream) => stream.write(bytes),
             Self::Protected(stream) => stream.write(bytes),
+            Self::Served(stream) => stream.write(bytes),
         }
     }
 
@@ -141,6 +156,7 @@ impl Write for Connection {
         match self {
             Self::Plain(stream) => stream.flush(),
             Self::Protected(stream) => stream.flush(),
+            Self::Served(stream) => stream.flush(),
         }
     }
 }
@@ -150,20 +166,33 @@ struct Honest<'a> {
     place: &'a Place,
     lines: BufReader<Connection>,
     tls: Option<Arc<ClientConfig>>,
+    own: IpAddr,
     number: usize,
 }
 
 impl<'a> Honest<'a> {
     fn log_in(place: &'a Place, number: usize, chance: &mut Chance) -> Self {
-        let stream = connect_from(loopback(number), place.address);
+        let is_protected = chance.below(4) == 0;
+        Self::log_in_from(loopback(number), place, number, is_protected, chance)
+    }
+
+    fn log_in_from(
+        own: IpAddr,
+        place: &'a Place,
+        number: usize,
+        is_protected: bool,
+        chance: &mut Chance,
+    ) -> Self {
+        let stream = connect_from(own, place.address);
         let mut client = Self {
             place,
             lines: BufReader::with_capacity(512, Connection::Plain(stream)),
             tls: None,
+            own,
             number,
         };
         assert_eq!(client.reply().code, 220);
-        if chance.below(4) == 0 {
+        if is_protected {
             client.expect("AUTH TLS", 234);
             let tls = place.own_tls(chance);
             let stream = client.lines.get_ref().socket().try_clone().unwrap();
@@ -266,8 +295,28 @@ impl<'a> Honest<'a> {
             ("PORT 192,0,2,1,200,200", 504),
             ("RANG 5 x", 501),
         ];
-        let (line, code) = ANSWERS[chance.below(ANSWERS.len())];
+        // The codes in clear, and under TLS.
+        const OF_THIRD_PARTIES: [(&str, u16, u16); 8] = [
+            ("SSCN", 503, 200),
+            ("SSCN ON", 503, 200),
+            ("SSCN MAYBE", 501, 501),
+            ("CPSV", 503, 227),
+            ("SITE PEER", 503, 200),
+            ("SITE PEER KEY 00", 503, 501),
+            ("SITE PEER NOBODY", 503, 501),
+            ("SITE PEER OFF", 503, 200),
+        ];
+        let (line, code) = match chance.below(ANSWERS.len() + OF_THIRD_PARTIES.len()) {
+            at if at < ANSWERS.len() => ANSWERS[at],
+            at => {
+                let (line, clear, protected) = OF_THIRD_PARTIES[at - ANSWERS.len()];
+                (line, if self.tls.is_some() { protected } else { clear })
+            }
+        };
         self.expect(line, code);
+        if line == "SSCN ON" && self.tls.is_some() {
+            self.expect("SSCN OFF", 200);
+        }
         if line == "CWD dir" {
             self.expect("CWD /", 250);
         }
@@ -276,7 +325,7 @@ impl<'a> Honest<'a> {
 
     /// A data connection for a command that the server accepts.
     fn data(&mut self, command: &str, chance: &mut Chance) -> Connection {
-        let own = loopback(self.number).to_string();
+        let own = self.own.to_string();
         let stream = if chance.below(4) == 0 {
             let (listener, port) = listening(&own);
             self.expect(&format!("PORT {port}"), 200);
@@ -289,7 +338,7 @@ impl<'a> Honest<'a> {
                 let port = parse_epsv_reply(&self.expect("EPSV", 229).text()).unwrap();
                 SocketAddr::new(self.place.address.ip(), port)
             };
-            let stream = connect_from(loopback(self.number), at);
+            let stream = connect_from(self.own, at);
             self.expect(command, 150);
             stream
         };
@@ -369,6 +418,52 @@ impl<'a> Honest<'a> {
     }
 }
 
+/// Has two sessions move files to each other under TLS, in both directions of the connection and with both parts of TLS.
+fn copy(place: &Place, number: usize, chance: &mut Chance) {
+    // From the server's own address, so that the other session's port is at the client's.
+    let own = place.address.ip();
+    let mut ends = [(); 2].map(|()| Honest::log_in_from(own, place, number, true, chance));
+    let keys = ends
+        .each_mut()
+        .map(|end| end.expect("SITE PEER", 200).text());
+    for (end, key) in ends.iter_mut().zip(keys.iter().rev()) {
+        end.expect(&format!("SITE PEER {key}"), 200);
+    }
+    for _ in 0..=chance.below(3) {
+        let (source, listening, client) = (chance.below(2), chance.below(2), chance.below(2));
+        let is_once = listening == client && chance.below(2) == 0;
+        for (number, end) in ends.iter_mut().enumerate() {
+            let is_client = number == client && !is_once;
+            end.expect(if is_client { "SSCN ON" } else { "SSCN OFF" }, 200);
+        }
+        let passive = if is_once { "CPSV" } else { "PASV" };
+        let reply = ends[listening].expect(passive, 227).text();
+        let Ok(SocketAddr::V4(at)) = parse_passive_reply(&reply) else {
+            panic!("{reply}");
+        };
+        ends[1 - listening].expect(&format!("PORT {}", format_port(at)), 200);
+        let name = format!("copy-{number}");
+        ends[1 - source].send(&format!("STOR {name}"));
+        ends[source].send("RETR middle");
+        for code in [150, 226] {
+            for end in &mut ends {
+                let reply = end.reply();
+                assert_eq!(reply.code, code, "{reply}");
+            }
+        }
+        assert!(std::fs::read(place.work.join(&name)).unwrap() == place.middle);
+        ends[0].expect(&format!("DELE {name}"), 250);
+        count(&place.counts.copies);
+        place.take(2);
+    }
+    for mut end in ends {
+        end.expect("SSCN OFF", 200);
+        end.expect("SITE PEER OFF", 200);
+        assert_eq!(end.fetch("RETR small", chance), b"abc");
+        end.end(chance);
+    }
+}
+
 /// A client that keeps to nothing: lines of all kinds, several at once, data connections that are opened, stuffed and
 /// left, and no goodbye.
 fn misbehave(place: &Place, number: usize, chance: &mut Chance) {
@@ -445,7 +540,12 @@ fn misbehave(place: &Place, number: usize, chance: &mut Chance) {
             };
             stream.set_read_timeout(Some(IMPATIENCE)).unwrap();
             stream.set_write_timeout(Some(IMPATIENCE)).unwrap();
-            let mut stream = Connection::new(stream, tls.as_ref());
+            let mut stream = match (&tls, chance.below(4)) {
+                // In clear, or with the part of TLS that the server has itself unless it was told otherwise.
+                (Some(_), 0) => Connection::Plain(stream),
+                (Some(_), 1) => Connection::served(stream, &place.serving),
+                (tls, _) => Connection::new(stream, tls.as_ref()),
+            };
             let mut chunk = vec![0; 64 << 10];
             let _ = match chance.below(3) {
                 0 => stream.read(&mut chunk).map(drop),
@@ -466,6 +566,10 @@ fn run(place: &Place, number: usize, seed: u64) {
     while place.left.load(Ordering::Relaxed) > 0 {
         if chance.below(3) > 0 {
             misbehave(place, number, &mut chance);
+            continue;
+        }
+        if chance.below(10) == 0 {
+            copy(place, number, &mut chance);
             continue;
         }
         let mut client = Honest::log_in(place, number, &mut chance);
@@ -506,15 +610,23 @@ fn check_costly_passwords(address: SocketAddr) {
     });
 }
 
-/// A certificate for localhost in two files, and what a client needs who trusts it.
-fn certificate(folder: &Path) -> (String, Arc<ClientConfig>) {
+/// A certificate for localhost in two files, what a client needs who trusts it, and what a server needs who has it.
+fn certificate(folder: &Path) -> (String, Arc<ClientConfig>, Arc<ServerConfig>) {
     let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
     std::fs::write(&certificate, issued.cert.pem()).unwrap();
     std::fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(issued.cert.der().clone()).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let provider = Arc::new(ring::default_provider());
+    let own = PrivateKeyDer::try_from(issued.signing_key.serialize_der()).unwrap();
+    let serving = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![issued.cert.der().clone()], own)
+        .unwrap();
+    let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
@@ -524,7 +636,7 @@ fn certificate(folder: &Path) -> (String, Arc<ClientConfig>) {
         certificate.display(),
         key.display()
     );
-    (settings, Arc::new(config))
+    (settings, Arc::new(config), Arc::new(serving))
 }
 
 #[test]
@@ -540,7 +652,7 @@ fn of_a_million_logins_commands_and_transfers_nothing_is_left() {
         let large = std::fs::File::create(folder.join("large")).unwrap();
         large.set_len(3_000_000_000).unwrap();
     }
-    let (tls, config) = certificate(files.path());
+    let (tls, config, serving) = certificate(files.path());
     let settings = format!(
         "{LENIENT}idle_s = 10\nconnect_s = 2\n{tls}handshake_s = 5\n{}home = \"dir\"\nquota_bytes = 4000000000\n{}home = \"work\"\n",
         bob(),
@@ -550,6 +662,7 @@ fn of_a_million_logins_commands_and_transfers_nothing_is_left() {
     let place = Place {
         address: server.address,
         tls: config,
+        serving,
         middle,
         work,
         left: AtomicI64::new(0),
@@ -575,11 +688,12 @@ fn of_a_million_logins_commands_and_transfers_nothing_is_left() {
     let counts = &place.counts;
     let of = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
     println!(
-        "{} logins, {} right commands, {} transfers, {} hostile lines, {} protected sessions in {:?}; \
+        "{} logins, {} right commands, {} transfers, {} copies, {} hostile lines, {} protected sessions in {:?}; \
          {before} KiB before, {after} KiB after, {} KiB at most",
         of(&counts.logins),
         of(&counts.commands),
         of(&counts.transfers),
+        of(&counts.copies),
         of(&counts.hostile),
         of(&counts.protected),
         begin.elapsed(),

@@ -559,7 +559,7 @@ mod fuzz {
 
     use super::*;
 
-    const LINES: [&[u8]; 25] = [
+    const LINES: [&[u8]; 30] = [
         b"USER anonymous",
         b"PASS me@example.org",
         b"PORT 192,0,2,1,4,210",
@@ -585,6 +585,11 @@ mod fuzz {
         b"HOST ftp.example.org",
         b"HOST [2001:db8::7]",
         b"SITE UTIME a b 20260302140007 20260302140007 20260302140007 UTC",
+        b"SSCN ON",
+        b"SSCN",
+        b"CPSV",
+        b"SITE PEER KEY ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+        b"SITE PEER OFF",
     ];
 
     /// The name in a command that ends with it.
@@ -635,6 +640,11 @@ mod fuzz {
                 }
                 Ok(Command::Eprt(address)) => prop_assert_ne!(address.port(), 0),
                 Ok(Command::Rang(Some(range))) => prop_assert!(range.first < range.end),
+                Ok(Command::Sscn(on)) => {
+                    let argument = line[4..].trim_ascii().to_ascii_uppercase();
+                    let expected: &[u8] = on.map_or(b"", |on| if on { b"ON" } else { b"OFF" });
+                    prop_assert_eq!(argument, expected);
+                }
                 Ok(Command::Checksum { path, range, .. }) => {
                     prop_assert!(!path.is_empty() && !path.contains(&0));
                     prop_assert!(range.is_none_or(|range| range.first <= range.end));

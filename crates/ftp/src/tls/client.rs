@@ -6,17 +6,15 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore,
-    SignatureScheme,
-};
+use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore};
 use sha2::{Digest, Sha256};
 
 use super::stream::{FOR_DATA, FOR_MESSAGES};
+use super::verifier::{Judge, Verifier};
 use super::{ALPN_CONTROL, ALPN_DATA, Protected, pem};
 use crate::file_reader::FileReader;
 
@@ -136,7 +134,7 @@ impl ClientTls {
             (None, false) => None,
         };
         if let Some(known) = known {
-            return Ok(Arc::new(Unchained { known, provider }));
+            return Ok(Arc::new(Verifier::new(known, &provider)));
         }
         let reader = FileReader::default();
         let roots = match &self.settings.ca {
@@ -265,59 +263,26 @@ pub(crate) fn wrong_certificate(error: &io::Error) -> Option<String> {
     })
 }
 
+/// Whom a client knows without authorities.
 #[derive(Debug)]
 enum Known {
     Only(Fingerprint),
     Anybody,
 }
 
-/// Knows certificates without their authorities. That the server has the certificate's key is checked all the same.
-#[derive(Debug)]
-struct Unchained {
-    known: Known,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Unchained {
-    fn verify_server_cert(
+impl Judge for Known {
+    fn judge(
         &self,
-        certificate: &CertificateDer<'_>,
+        shown: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
         _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        match self.known {
-            Known::Only(known) if known != Fingerprint::of(certificate) => {
+    ) -> Result<(), rustls::Error> {
+        match self {
+            Self::Only(known) if *known != Fingerprint::of(shown) => {
                 Err(CertificateError::ApplicationVerificationFailure.into())
             }
-            Known::Only(_) | Known::Anybody => Ok(ServerCertVerified::assertion()),
+            Self::Only(_) | Self::Anybody => Ok(()),
         }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        algorithms.supported_schemes()
     }
 }
 

@@ -8,6 +8,7 @@ mod peer;
 mod pem;
 mod server;
 mod stream;
+mod verifier;
 
 pub use client::{ClientTls, Fingerprint, TlsSettings};
 pub(crate) use client::{SessionTls as ClientSessionTls, wrong_certificate};

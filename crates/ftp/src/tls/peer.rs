@@ -6,20 +6,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{
     AlwaysResolvesClientRawPublicKeys, ResolvesClientCert, Resumption,
     verify_server_cert_signed_by_trust_anchor,
 };
-use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature,
-    verify_tls13_signature, verify_tls13_signature_with_raw_key,
-};
-use rustls::pki_types::{
-    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer,
-    UnixTime,
-};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{
     AlwaysResolvesServerRawPublicKeys, ClientHello, NoServerSessionStorage, ParsedCertificate,
     ResolvesServerCert,
@@ -27,14 +20,15 @@ use rustls::server::{
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, DistinguishedName,
-    RootCertStore, ServerConfig, ServerConnection, SignatureScheme, SupportedProtocolVersion,
+    CertificateError, ClientConfig, ClientConnection, RootCertStore, ServerConfig,
+    ServerConnection, SignatureScheme, SupportedProtocolVersion,
 };
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::stream::{FOR_DATA, FOR_MESSAGES};
+use super::verifier::{Judge, Verifier};
 use super::{ALPN_DATA, Fingerprint, NotAsAgreed, Protected};
 
 /// How the other server is known.
@@ -112,12 +106,12 @@ impl PeerTls {
     /// If there is no key, or no authority, by which the two could know each other.
     pub(super) fn new(peer: Peer, part: Part, identity: &Identity) -> io::Result<Self> {
         let provider = Arc::new(ring::default_provider());
-        let verifier = Arc::new(Verifier {
+        let known = KnownPeer {
             peer,
             authorities: identity.authorities.clone(),
-            algorithms: provider.signature_verification_algorithms,
-        });
-        let is_raw = matches!(peer, Peer::Key(_));
+        };
+        let is_raw = known.is_raw();
+        let verifier = Arc::new(Verifier::new(known, &provider));
         let shown = match (is_raw, &identity.key) {
             (true, Some(key)) => Arc::clone(key),
             (true, None) => return Err(io::ErrorKind::NotFound.into()),
@@ -285,16 +279,15 @@ pub(super) fn is_of_server(
     )
 }
 
-/// Knows the peer, in both parts of TLS.
+/// Who the peer is, in both parts of TLS.
 #[derive(Debug)]
-struct Verifier {
+struct KnownPeer {
     peer: Peer,
     authorities: Option<Arc<RootCertStore>>,
-    algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl Verifier {
-    fn verify(
+impl Judge for KnownPeer {
+    fn judge(
         &self,
         shown: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
@@ -314,103 +307,8 @@ impl Verifier {
         }
     }
 
-    fn verify_signature(
-        &self,
-        message: &[u8],
-        shown: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        if self.is_raw() {
-            let key = SubjectPublicKeyInfoDer::from(shown.as_ref());
-            return verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms);
-        }
-        verify_tls13_signature(message, shown, signed, &self.algorithms)
-    }
-
     fn is_raw(&self) -> bool {
         matches!(self.peer, Peer::Key(_))
-    }
-}
-
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        shown: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        self.verify(shown, intermediates, now)?;
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        shown: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, shown, signed, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        shown: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.verify_signature(message, shown, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        self.is_raw()
-    }
-}
-
-impl ClientCertVerifier for Verifier {
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        shown: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        self.verify(shown, intermediates, now)?;
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        shown: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, shown, signed, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        shown: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.verify_signature(message, shown, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        self.is_raw()
     }
 }
 
@@ -422,55 +320,26 @@ pub(super) struct ClientOrServer {
     pub provider: Arc<CryptoProvider>,
 }
 
-impl ClientCertVerifier for ClientOrServer {
-    /// Who shows none is judged after the handshake.
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
+impl Judge for ClientOrServer {
+    fn judge(
         &self,
         shown: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
+    ) -> Result<(), rustls::Error> {
         let (authorities, provider) = (&self.authorities, &self.provider);
         match is_of_server(authorities, shown, intermediates, now, provider) {
-            Ok(()) => Ok(ClientCertVerified::assertion()),
             Err(_) if self.clients.offer_client_auth() => {
-                self.clients.verify_client_cert(shown, intermediates, now)
+                let verified = self.clients.verify_client_cert(shown, intermediates, now);
+                verified.map(drop)
             }
-            Err(error) => Err(error),
+            judged => judged,
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        shown: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, shown, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        shown: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, shown, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        algorithms.supported_schemes()
+    /// Who shows none is judged after the handshake.
+    fn is_mandatory(&self) -> bool {
+        false
     }
 }
 

@@ -22,7 +22,7 @@ use rustls::server::{
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
-    HandshakeKind, RootCertStore, ServerConfig, ServerConnection, SupportedCipherSuite,
+    HandshakeKind, ProtocolVersion, RootCertStore, ServerConfig, ServerConnection,
     SupportedProtocolVersion,
 };
 use serde::Deserialize;
@@ -35,6 +35,7 @@ use tokio_rustls::server::TlsStream;
 use super::names::Certificates;
 use super::peer::{self, ClientOrServer, Identity, Part, Peer, PeerTls};
 use super::stream::{FOR_DATA, FOR_MESSAGES};
+use super::verifier::Verifier;
 use super::{ALPN_CONTROL, ALPN_DATA, Fingerprint, Protected, kernel, pem};
 use crate::file_reader::FileReader;
 
@@ -256,11 +257,13 @@ impl ServerTls {
         let data = match &peers {
             None => control.clone(),
             Some(authorities) => {
-                let either: Arc<dyn ClientCertVerifier> = Arc::new(ClientOrServer {
+                let either = ClientOrServer {
                     clients: verifier,
                     authorities: Arc::clone(authorities),
                     provider: Arc::clone(&provider),
-                });
+                };
+                let either: Arc<dyn ClientCertVerifier> =
+                    Arc::new(Verifier::new(either, &provider));
                 Versions::new(&provider, &either, &certificates)?
             }
         };
@@ -308,6 +311,7 @@ impl ServerTls {
             sessions,
             resumption: self.resumption,
             kernel: self.kernel,
+            version: None,
             client: None,
             server_name: None,
             certificates: self.certificates.clone(),
@@ -372,7 +376,8 @@ struct Choice {
     /// as after an upload, closes it by a reset, which takes the place of bytes that have not been sent yet. Whoever
     /// knows the names in ALPN is newer than all that.
     older: Arc<ServerConfig>,
-    /// For those who know TLS 1.3 only. No ALPN: names of other protocols, which some clients offer, would be refused.
+    /// For those who know TLS 1.3 only, and on data connections of clients that have named FTP on the control connection
+    /// only, as FileZilla does. No ALPN: names of other protocols, which some clients offer, would be refused.
     nameless: Arc<ServerConfig>,
 }
 
@@ -384,6 +389,8 @@ pub(crate) struct SessionTls {
     sessions: Sessions,
     resumption: bool,
     kernel: bool,
+    /// The version of the control connection, which is that of any session to resume.
+    version: Option<ProtocolVersion>,
     /// The certificates that the client showed on the control connection.
     client: Option<Vec<CertificateDer<'static>>>,
     /// The name of the server that the client gave there, in lower case.
@@ -405,8 +412,9 @@ impl SessionTls {
         &mut self,
         stream: TcpStream,
     ) -> io::Result<TlsStream<TcpStream>> {
-        let config = |hello: &ClientHello<'_>| Arc::clone(self.choose(hello, &self.control));
+        let config = |hello: &ClientHello<'_>| Arc::clone(self.choose(hello));
         let stream = self.accept(stream, config, |_| ()).await?;
+        self.version = stream.get_ref().1.protocol_version();
         let client = stream.get_ref().1.peer_certificates();
         self.client = client.map(<[_]>::to_vec);
         let name = stream.get_ref().1.server_name();
@@ -430,7 +438,7 @@ impl SessionTls {
         stream.set_nonblocking(true)?;
         let gate = Arc::new(Gate::new(&self.sessions, true));
         let config = |hello: &ClientHello<'_>| {
-            let mut config = ServerConfig::clone(self.choose(hello, &self.data));
+            let mut config = ServerConfig::clone(self.choose_data(hello));
             config.ticketer = gate.clone();
             config.session_storage = gate.clone();
             config.enable_secret_extraction = self.kernel;
@@ -527,19 +535,28 @@ impl SessionTls {
         Ok(Protected::new(connection, FOR_MESSAGES))
     }
 
-    /// The configuration for a client.
-    fn choose<'a>(&self, hello: &ClientHello<'_>, among: &'a Choice) -> &'a Arc<ServerConfig> {
-        let known = |name: &[u8]| [ALPN_CONTROL, ALPN_DATA].contains(&name);
-        if hello.alpn().is_some_and(|mut names| names.any(known)) {
-            return &among.named;
+    /// The configuration for a control connection.
+    fn choose(&self, hello: &ClientHello<'_>) -> &Arc<ServerConfig> {
+        if names_ftp(hello) {
+            return &self.control.named;
         }
-        let suites = &among.older.crypto_provider().cipher_suites;
-        let older = |suite: &&SupportedCipherSuite| suite.version() == &TLS12;
-        let offered = |suite: &SupportedCipherSuite| hello.cipher_suites().contains(&suite.suite());
-        if self.resumption && suites.iter().filter(older).any(offered) {
-            return &among.older;
+        match self.resumption && knows_older(hello, &self.control.older) {
+            true => &self.control.older,
+            false => &self.control.nameless,
         }
-        &among.nameless
+    }
+
+    /// That for a data connection: a session is resumed under the version that it began with, whatever this connection
+    /// names. What resumes nothing may be another server, which may know another version only.
+    fn choose_data(&self, hello: &ClientHello<'_>) -> &Arc<ServerConfig> {
+        let is_older = self.version == Some(ProtocolVersion::TLSv1_2);
+        if is_older && knows_older(hello, &self.data.older) {
+            return &self.data.older;
+        }
+        match names_ftp(hello) {
+            true => &self.data.named,
+            false => &self.data.nameless,
+        }
     }
 
     /// A handshake with the configuration for this client; `knows` is told as soon as it is known who it is.
@@ -561,6 +578,19 @@ impl SessionTls {
             Err(io::Error::new(io::ErrorKind::TimedOut, text))
         })
     }
+}
+
+/// Whether a client names one of FTP's connections in ALPN.
+fn names_ftp(hello: &ClientHello<'_>) -> bool {
+    let known = |name: &[u8]| [ALPN_CONTROL, ALPN_DATA].contains(&name);
+    hello.alpn().is_some_and(|mut names| names.any(known))
+}
+
+/// Whether it knows TLS 1.2 as this configuration has it.
+fn knows_older(hello: &ClientHello<'_>, older: &ServerConfig) -> bool {
+    let suites = older.crypto_provider().cipher_suites.iter();
+    let mut older = suites.filter(|suite| suite.version() == &TLS12);
+    older.any(|suite| hello.cipher_suites().contains(&suite.suite()))
 }
 
 /// The TLS sessions that data connections of one FTP session may resume.

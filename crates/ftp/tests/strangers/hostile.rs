@@ -38,7 +38,7 @@ pub(crate) fn hostile(chance: &mut Chance, own: IpAddr) -> Vec<u8> {
         "DELE", "RMD", "MKD", "PWD", "LIST", "NLST", "SITE", "SYST", "STAT", "HELP", "NOOP",
         "FEAT", "OPTS", "EPRT", "EPSV", "SIZE", "MDTM", "MLST", "MLSD", "MFMT", "HASH", "RANG",
         "XCRC", "XMD5", "XSHA1", "XSHA256", "XSHA512", "AUTH", "PBSZ", "PROT", "LPRT", "SMNT",
-        "\u{fffd}", "",
+        "SSCN", "CPSV", "\u{fffd}", "",
     ];
     const ARGUMENTS: &[&str] = &[
         "",
@@ -85,6 +85,13 @@ pub(crate) fn hostile(chance: &mut Chance, own: IpAddr) -> Vec<u8> {
         "DRS OFF",
         "CHMOD 777 x",
         "CHMOD 99999 x",
+        "ON",
+        "OFF",
+        "PEER",
+        "PEER OFF",
+        "PEER KEY x",
+        "PEER KEY ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+        "PEER CERTIFICATE ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
         "20000101000000 x",
         "%s%n%x",
         "a\u{0}b",

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use rustls::version;
+use rustls::{ClientConfig, ProtocolVersion, version};
 
 use super::{Authority, End, Secure, Server, tls};
 
@@ -44,6 +44,29 @@ fn the_session_of_another_control_connection_takes_no_data_connection_over() {
     let _ = std::io::Write::write_all(&mut stolen, b"other");
     assert_eq!(victim.reply().code, 522);
     assert!(!server.running.path("y").exists());
+}
+
+/// FileZilla names FTP in ALPN on the control connection, and nothing on data connections.
+#[test]
+fn a_data_connection_has_the_version_of_its_control_connection_whatever_it_names() {
+    let server = Server::start();
+    server.running.write("x", "x");
+    for (control, data, version) in [
+        (Some("ftp"), None, ProtocolVersion::TLSv1_3),
+        (None, Some("ftp-data"), ProtocolVersion::TLSv1_2),
+    ] {
+        let mut config = ClientConfig::clone(&server.stranger());
+        let named = |name: Option<&str>| name.map(|name| name.into()).into_iter().collect();
+        config.alpn_protocols = named(control);
+        let mut client = Secure::alice_as(&server, Arc::new(config.clone()));
+        let spoken = client.lines.get_ref().conn.protocol_version();
+        assert_eq!(spoken, Some(version));
+        config.alpn_protocols = named(data);
+        client.config = Arc::new(config);
+        assert_eq!(client.fetch("RETR x"), b"x");
+        assert_eq!(client.give("STOR y", b"y", End::InOrder).code, 226);
+        assert_eq!(client.fetch("RETR y"), b"y");
+    }
 }
 
 #[test]
