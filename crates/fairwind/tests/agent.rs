@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::everybody::Everybody;
+use crate::serve_operator::Manager;
 use crate::turn::in_the_lab;
 
 const FAIRWIND: &str = env!("CARGO_BIN_EXE_fairwind");
@@ -313,6 +314,23 @@ fn connections_get_what_the_first_rule_says_from_their_beginning_and_get_it_back
     assert_eq!(program.controls("undone"), [standard.as_str(); 2]);
     assert!(host.ask(&["reload"]).status.success());
     assert_eq!(program.controls("undone"), ["reno", standard.as_str()]);
+}
+
+#[test]
+fn the_service_manager_is_told_when_the_agent_can_be_asked_and_when_it_ends() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy(RENO_OUT);
+    let notify = host.folder.path().join("notify");
+    let mut manager = Manager::at(&notify);
+    let mut command = host.command(&[]);
+    command.env("NOTIFY_SOCKET", &notify);
+    let agent = Agent::start(command);
+    manager.hears("READY=1");
+    agent.signal(libc::SIGTERM);
+    manager.hears("STOPPING=1");
 }
 
 #[test]

@@ -183,21 +183,21 @@ fn transfers_that_do_not_end_are_ended_after_a_time() {
     );
 }
 
-/// What the server tells its manager, a message a line.
-struct Manager {
+/// What a service tells its manager, a message a line.
+pub(crate) struct Manager {
     socket: UnixDatagram,
     told: String,
 }
 
 impl Manager {
-    fn at(path: &Path) -> Self {
+    pub(crate) fn at(path: &Path) -> Self {
         let socket = UnixDatagram::bind(path).unwrap();
         socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         let told = String::new();
         Self { socket, told }
     }
 
-    fn hears(&mut self, what: &str) {
+    pub(crate) fn hears(&mut self, what: &str) {
         while !self.told.lines().any(|line| line.starts_with(what)) {
             let mut message = [0; 500];
             let count = self

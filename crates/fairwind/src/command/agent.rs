@@ -13,6 +13,7 @@ use fairwind_agent::daemon::{self, Access, Handle, Options, Status};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::supervisor::Supervisor;
 use crate::failure::Failure;
 use crate::output;
 
@@ -140,6 +141,7 @@ impl Agent {
             .with_writer(std::io::stderr)
             .with_target(false)
             .init();
+        let supervisor = Supervisor::of_environment()?;
         // Before anything else, so that none is missed.
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
         let mut agent = daemon::Agent::start(Options {
@@ -155,12 +157,17 @@ impl Agent {
             group: self.socket_group,
         };
         let _file = daemon::serve(&access, handle.clone()).map_err(Failure::work)?;
-        output::line(&format!("asked by {}", access.socket.display()))?;
+        let asked = format!("asked by {}", access.socket.display());
+        output::line(&asked)?;
+        supervisor.ready(&asked);
         thread::spawn(move || {
             for signal in signals.forever() {
                 match signal {
                     SIGHUP => handle.reload(),
-                    _ => handle.stop(),
+                    _ => {
+                        supervisor.stops();
+                        handle.stop();
+                    }
                 }
             }
         });

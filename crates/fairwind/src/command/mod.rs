@@ -35,6 +35,7 @@ mod run;
 mod schema;
 mod serve;
 mod sim;
+mod supervisor;
 mod trace;
 mod transfer;
 

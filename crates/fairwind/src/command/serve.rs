@@ -8,7 +8,6 @@ mod keeper;
 mod pam;
 mod privileges;
 mod rights;
-mod supervisor;
 
 use std::env;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -23,11 +22,11 @@ use fairwind_transfer::Buffer;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::supervisor::{self, Supervisor};
 use crate::failure::Failure;
 use crate::output;
 use files::Files;
 use rights::{Chosen, Rights};
-use supervisor::Supervisor;
 
 /// Where the password of a user without a hash comes from.
 const PASSWORD: &str = "FAIRWIND_FTP_PASSWORD";
@@ -241,17 +240,18 @@ impl Serve {
                 }
             }
         });
-        eprintln!(
+        let serving = format!(
             "serving ftp://{}/",
             server.address().map_err(Failure::work)?
         );
+        eprintln!("{serving}");
         if let Some(address) = server.tls_address().map_err(Failure::work)? {
             eprintln!("serving ftps://{address}/");
         }
         if let Some(address) = server.metrics_address().map_err(Failure::work)? {
             eprintln!("metrics at http://{address}/metrics");
         }
-        supervisor.ready(server.address().map_err(Failure::work)?);
+        supervisor.ready(&serving);
         if let Some(period) = supervisor.period() {
             let sessions = server.session_count();
             server.every(period, move || supervisor.lives(sessions()));

@@ -147,8 +147,10 @@ fn check(service: &CStr, mut socket: UnixStream) -> io::Result<()> {
     };
     answer(&mut socket, &told)?;
     if login.opens_session && told.is_ok() && is_in {
-        // Whoever ends the server may send the same signal to all its processes. This one ends after the server.
+        // Whoever ends the server, as systemd does, by a watchdog too, may send the same signal to all its processes.
+        // This one ends after the server.
         let ending = [
+            Signal::SIGABRT,
             Signal::SIGINT,
             Signal::SIGTERM,
             Signal::SIGHUP,

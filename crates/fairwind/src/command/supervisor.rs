@@ -68,9 +68,9 @@ impl Supervisor {
         }
     }
 
-    /// Clients are served.
-    pub(crate) fn ready(&self, address: std::net::SocketAddr) {
-        self.tell(&format!("READY=1\nSTATUS=serving ftp://{address}/"));
+    /// It does what it was started for; the status says what.
+    pub(crate) fn ready(&self, status: &str) {
+        self.tell(&format!("READY=1\nSTATUS={status}"));
     }
 
     /// The configuration is read again; [`reloaded`](Self::reloaded) ends that.
@@ -85,7 +85,7 @@ impl Supervisor {
         self.tell("READY=1");
     }
 
-    /// The server ends.
+    /// It ends.
     pub(crate) fn stops(&self) {
         self.tell("STOPPING=1");
     }
