@@ -7,9 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairwind_testing::{
-    in_new_network_namespace, or_skip, permitted, root, wait_until, with_stalls,
-};
+use fairwind_testing::{in_new_network_namespace, or_skip, permitted, root, wait_until};
 use serde_json::Value;
 
 use crate::everybody::Everybody;
@@ -297,10 +295,9 @@ fn a_connection_that_is_held_down_ends_when_its_program_closes_it() {
     if !permitted(root()) {
         return;
     }
-    let closes = || {
-        probe(
-            &["--background"],
-            "
+    let output = probe(
+        &["--background"],
+        "
 slowest = 0
 held = 0
 for turn in range(60):
@@ -317,16 +314,11 @@ for turn in range(60):
     accepted.close()
 print(end, held > 10, slowest)
 ",
-        )
-    };
-    let (output, stalls) = with_stalls(closes);
+    );
     let words = words(&output);
     assert_eq!(words[..2], ["b''", "True"], "{words:?}");
     let slowest: f64 = words[2].parse().unwrap();
-    assert!(
-        slowest < 0.1 + stalls.as_secs_f64(),
-        "the peer has learnt of it after {slowest} s, with stalls of {stalls:?}"
-    );
+    assert!(slowest < 0.1, "the peer has learnt of it after {slowest} s");
 }
 
 #[test]
@@ -557,10 +549,10 @@ fn many_threads_connect_at_once() {
     if !permitted(root()) {
         return;
     }
-    let connects = || {
-        probe(
-            &["--control", "reno", "--json"],
-            "
+    let began = Instant::now();
+    let output = probe(
+        &["--control", "reno", "--json"],
+        "
 server = socket.create_server(('127.0.0.1', 0), backlog=4096)
 def serve():
     while True: server.accept()[0].close()
@@ -577,13 +569,10 @@ for thread in threads: thread.join()
 print(len(others))
 os._exit(0) if sys.stdout.flush() is None else 0
 ",
-        )
-    };
-    let began = Instant::now();
-    let (output, stalls) = with_stalls(connects);
-    let took = began.elapsed();
+    );
     assert_eq!(words(&output), ["0"]);
-    assert!(took < Duration::from_secs(10) + stalls, "{took:?}");
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
     let told = told(&output);
     let connections = told["connections"].as_array().unwrap();
     let opened = connections.iter().filter(|one| one["incoming"] == false);

@@ -71,24 +71,17 @@ fn web_objects_are_counted() {
         object_shape: 1.2,
         think_mean: Duration::from_millis(100),
     };
-    let end = Duration::from_secs(3);
-    let (outcome, stalls) = with_stalls(|| lab.run_one(plan(&lab, web), Duration::ZERO, end));
+    let outcome = lab.run_one(plan(&lab, web), Duration::ZERO, Duration::from_secs(3));
     assert_eq!(outcome.failure, None);
     // Twenty sessions, each with one object after 100 ms of thinking and about 5 to 10 ms of transfer.
     assert!(
-        (least(420, stalls, end)..620).contains(&outcome.object_times.len()),
+        (420..620).contains(&outcome.object_times.len()),
         "{}",
         outcome.object_times.len()
     );
     let mean = outcome.bytes / outcome.object_times.len() as u64;
     assert!((4_000..40_000).contains(&mean), "{mean}");
     assert!(outcome.packets_sent * 1448 >= outcome.bytes);
-}
-
-/// How many of a number that comes about by the end come about at least, if the machine stood still in between.
-fn least(number: usize, stalls: std::time::Duration, end: Duration) -> usize {
-    let stood = stalls.as_secs_f64() / end.as_secs_f64();
-    (number as f64 * (1.0 - stood)).max(1.0) as usize
 }
 
 #[test]
@@ -184,15 +177,12 @@ fn a_switch_changes_the_control_of_a_connection_that_lives() {
         ..plan(&lab, Application::Bulk { bytes: None })
     };
     let applications = lab.applications(vec![flow], Duration::ZERO, Duration::from_secs(2));
-    let (seen, stalls) = with_stalls(|| {
-        let mut seen = Vec::new();
-        wait_until("it has switched", || {
-            seen.extend(lab::controls_of_connections_to(5907));
-            seen.last().is_some_and(|control| control == "reno")
-        });
-        seen.dedup();
-        seen
+    let mut seen = Vec::new();
+    wait_until("it has switched", || {
+        seen.extend(lab::controls_of_connections_to(5907));
+        seen.last().is_some_and(|control| control == "reno")
     });
+    seen.dedup();
     assert_eq!(seen, ["cubic", "reno"]);
     let outcome = applications.finish().remove(0);
     assert_eq!(outcome.failure, None);
@@ -201,8 +191,8 @@ fn a_switch_changes_the_control_of_a_connection_that_lives() {
     };
     assert_eq!(name, "reno");
     assert!(
-        (1.0..1.5 + stalls.as_secs_f64()).contains(&at.as_secs_f64()),
-        "{at:?} with stalls of {stalls:?}"
+        *at >= Duration::from_secs(1) && *at < Duration::from_millis(1500),
+        "{at:?}"
     );
 }
 
@@ -272,12 +262,11 @@ fn two_thousand_web_sessions_go_on_at_the_same_time() {
         object_shape: 2.5,
         think_mean: Duration::from_secs(2),
     };
-    let end = Duration::from_secs(5);
-    let (outcome, stalls) = with_stalls(|| lab.run_one(plan(&lab, web), Duration::ZERO, end));
+    let outcome = lab.run_one(plan(&lab, web), Duration::ZERO, Duration::from_secs(5));
     assert_eq!(outcome.failure, None);
     // Without pauses there would be 5000.
     assert!(
-        (least(3_500, stalls, end)..5_300).contains(&outcome.object_times.len()),
+        (3_500..5_300).contains(&outcome.object_times.len()),
         "{}",
         outcome.object_times.len()
     );
@@ -291,15 +280,16 @@ fn a_flow_fills_a_gigabit() {
     let lab = Lab::start(link(1000, 1));
     let bulk = Application::Bulk { bytes: None };
     let before = lab::processor_time();
-    let (warmup, end) = (Duration::from_secs(1), Duration::from_secs(3));
-    let (outcome, stalls) = with_stalls(|| lab.run_one(plan(&lab, bulk), warmup, end));
+    let outcome = lab.run_one(
+        plan(&lab, bulk),
+        Duration::from_secs(1),
+        Duration::from_secs(3),
+    );
     let used = lab::processor_time() - before;
     assert_eq!(outcome.failure, None);
     let share = outcome.bytes as f64 * 8.0 / 2.0 / 1e9 / PAYLOAD_SHARE;
     eprintln!("share {share:.3}, {used:.2} s of processor in 3 s");
-    // The emulator cannot carry anything while the machine does other things.
-    let stood = (stalls.as_secs_f64() / 2.0).min(1.0);
-    assert!((0.5 * (1.0 - stood)..1.001).contains(&share), "{share}");
+    assert!((0.5..1.001).contains(&share), "{share}");
 }
 
 #[test]
@@ -411,8 +401,7 @@ fn programs_run_and_their_output_and_bytes_are_kept() {
         },
     );
     let plans = vec![flow, bulk];
-    let end = Duration::from_secs(6);
-    let ((outcomes, failures), stalls) = with_stalls(|| lab.run(plans, Duration::ZERO, end));
+    let (outcomes, failures) = lab.run(plans, Duration::ZERO, Duration::from_secs(6));
     assert_eq!(failures, []);
     let read = |name: &str| fs::read_to_string(output.join(name)).unwrap();
     assert!(read("server.out").contains("received 3000000 bytes"));
@@ -430,10 +419,7 @@ fn programs_run_and_their_output_and_bytes_are_kept() {
     assert!(outcome.rtt_min.unwrap() >= Duration::from_millis(10));
     let completion = outcome.completion.unwrap();
     assert!(completion > Duration::from_millis(500), "{completion:?}");
-    assert!(
-        completion.as_secs_f64() < 2.7 + stalls.as_secs_f64(),
-        "{completion:?}"
-    );
+    assert!(completion < Duration::from_millis(2700), "{completion:?}");
     assert_eq!(outcome.active, completion);
     assert_eq!(outcomes[1].bytes, 500_000);
 }
@@ -556,9 +542,8 @@ fn programs_that_do_not_want_to_end_are_gone_when_the_run_is() {
     let applications = lab.applications(vec![flow], Duration::ZERO, Duration::from_millis(500));
     assert!(eventually(|| lab::processes_with(&mark) == 2));
     let asked = Instant::now();
-    let (outcome, stalls) = with_stalls(|| applications.finish().remove(0));
-    let took = asked.elapsed();
-    assert!(took.as_secs_f64() < 3.0 + stalls.as_secs_f64(), "{took:?}");
+    let outcome = applications.finish().remove(0);
+    assert!(asked.elapsed().as_secs_f64() < 3.0, "{:?}", asked.elapsed());
     assert_eq!(outcome.failure, None);
     assert_eq!(lab::processes_with(&mark), 0);
 }

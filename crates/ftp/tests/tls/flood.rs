@@ -78,9 +78,8 @@ fn a_thousand_handshakes_that_stall_anywhere_cost_little_and_are_over_in_time() 
         // Nothing, a part of the record's header, of the message, or all of it: then the server's answer waits.
         let length = hello.len() * (number % 11) / 10;
         stream.write_all(&hello[..length]).unwrap();
-        stalled.push(stream);
+        stalled.push((stream, Instant::now()));
     }
-    let since = Instant::now();
     assert!(stalled.len() >= 500, "{}", stalled.len());
     let most = server.kib("VmHWM");
     println!(
@@ -89,7 +88,7 @@ fn a_thousand_handshakes_that_stall_anywhere_cost_little_and_are_over_in_time() 
     );
     assert!(most < MEMORY, "{most} KiB");
     others_get_in(&authority, &server, 1);
-    for mut stream in stalled {
+    for (mut stream, since) in stalled {
         // The server ends it: an end, or an alert before it.
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
