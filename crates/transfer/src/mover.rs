@@ -28,20 +28,36 @@ const ARRIVAL_TIMEOUT: Duration = Duration::from_millis(50);
 /// Most bytes moved by one system call, except by sendfile on a fast path ([`Stride`]).
 const CHUNK: usize = 256 << 10;
 
-/// Bytes asked of the next sendfile: more and more on a fast path, where fewer calls are faster; fewer as
-/// soon as a call takes longer than a [`WAIT_TIMEOUT`], so that the watcher of a slow path is still called for
-/// every [`CHUNK`].
+/// Bytes to send at once: more and more on a fast path, where fewer calls are faster; fewer as soon as they take longer
+/// than a [`WAIT_TIMEOUT`].
 #[derive(Debug)]
-struct Stride(usize);
+struct Stride {
+    bytes: usize,
+    least: usize,
+    most: usize,
+}
 
 impl Stride {
-    const LONGEST: usize = 2 << 20;
+    /// Of sendfile: the watcher of a slow path is still called for every [`CHUNK`].
+    const SENDFILE: Self = Self::from(CHUNK, 2 << 20);
+
+    /// Through a buffer: what a slow path does not need of it is never touched, and takes no memory. No less than two
+    /// records of TLS.
+    const BUFFER: Self = Self::from(32 << 10, CHUNK);
+
+    const fn from(least: usize, most: usize) -> Self {
+        Self {
+            bytes: least,
+            least,
+            most,
+        }
+    }
 
     fn after(&mut self, taken: Duration) {
         if taken < WAIT_TIMEOUT / 2 {
-            self.0 = (self.0 * 2).min(Self::LONGEST);
+            self.bytes = (self.bytes * 2).min(self.most);
         } else if taken > WAIT_TIMEOUT {
-            self.0 = (self.0 / 2).max(CHUNK);
+            self.bytes = (self.bytes / 2).max(self.least);
         }
     }
 }
@@ -263,9 +279,9 @@ impl<'a> Mover<'a> {
         if self.protection.as_ref().is_some_and(is_above) {
             return self.send_all_from(&mut Section { file, first, end });
         }
-        let (mut offset, mut stride) = (first, Stride(CHUNK));
+        let (mut offset, mut stride) = (first, Stride::SENDFILE);
         while offset < end {
-            let most = self.admitted(stride.0)?;
+            let most = self.admitted(stride.bytes)?;
             let count = usize::try_from(end - offset).map_or(most, |rest| rest.min(most));
             let begin = self.last;
             match rustix::fs::sendfile(self.socket, file, Some(&mut offset), count) {
@@ -300,14 +316,15 @@ impl<'a> Mover<'a> {
     }
 
     fn send_all_from(&mut self, source: &mut dyn Read) -> Result<(), TransferError> {
-        let mut buffer = vec![0; CHUNK];
+        let (mut buffer, mut stride) = (vec![0; CHUNK], Stride::BUFFER);
         loop {
-            let mut rest = match source.read(&mut buffer) {
+            let mut rest = match source.read(&mut buffer[..stride.bytes]) {
                 Ok(0) => return Ok(()),
                 Ok(count) => &buffer[..count],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(TransferError::File(error)),
             };
+            let begin = Instant::now();
             while !rest.is_empty() {
                 let most = self.admitted(rest.len())?;
                 match self.write(&rest[..most]) {
@@ -319,6 +336,7 @@ impl<'a> Mover<'a> {
                     Err(error) => return Err(self.broken(error)),
                 }
             }
+            stride.after(begin.elapsed());
         }
     }
 
@@ -732,10 +750,10 @@ mod tests {
 
     #[test]
     fn calls_grow_on_a_fast_path_and_shrink_on_a_slow_one() {
-        let mut stride = Stride(CHUNK);
+        let mut stride = Stride::SENDFILE;
         let mut after = |milliseconds| {
             stride.after(Duration::from_millis(milliseconds));
-            stride.0 >> 10
+            stride.bytes >> 10
         };
         assert_eq!(
             [after(1), after(1), after(1), after(1)],
@@ -746,6 +764,51 @@ mod tests {
             [2048, 1024, 512, 256]
         );
         assert_eq!(after(100), 256);
+    }
+
+    /// Yields zeros, and notes how many were asked for.
+    struct Asked(Vec<usize>);
+
+    impl Read for Asked {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.push(buffer.len());
+            Ok(buffer.len())
+        }
+    }
+
+    #[test]
+    fn a_path_that_turns_slow_uses_little_of_the_buffer() {
+        let (near, mut far) = pair();
+        rustix::net::sockopt::set_socket_send_buffer_size(&near, 16 << 10).unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size(&far, 16 << 10).unwrap();
+        let meter = Meter::default();
+        let mut source = Asked(Vec::new());
+        let mut read = |bytes, at_once, pause| {
+            let mut buffer = vec![0; at_once];
+            let mut read = 0;
+            while read < bytes {
+                read += far.read(&mut buffer).unwrap();
+                thread::sleep(pause);
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                read(4 << 20, 64 << 10, Duration::ZERO);
+                // 32 KiB take a hundred milliseconds.
+                read(512 << 10, 4 << 10, WAIT_TIMEOUT);
+                meter.stop();
+            });
+            let mut notes = Notes::default();
+            let mover =
+                Mover::new(&near, &meter, &mut notes, Bounds::patience(TEST_TIMEOUT)).unwrap();
+            let error = mover.send_from(&mut source, None).unwrap_err();
+            assert!(matches!(error, TransferError::Stopped), "{error}");
+        });
+        let asked = source.0;
+        let least = 32 << 10;
+        assert_eq!(asked[0], least);
+        assert!(asked.iter().any(|asked| *asked > least), "{asked:?}");
+        assert_eq!(asked.last(), Some(&least));
     }
 
     #[test]
