@@ -1,5 +1,5 @@
 //! What a service manager hands over and wants to be told: sockets that it has opened (sd_listen_fds(3)), and
-//! messages about the server's state (sd_notify(3)).
+//! messages about this process's state (sd_notify(3)).
 
 use std::env;
 use std::io;
@@ -22,16 +22,16 @@ const FIRST: i32 = 3;
 /// Time between two messages about the state if no watchdog wants them more often.
 const PERIOD: Duration = Duration::from_secs(30);
 
-/// The service manager; nobody if the server was not started by one.
+/// The service manager; nobody if this process was not started by one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Supervisor {
     socket: Option<Arc<UnixDatagram>>,
-    /// Time without a message after which the server counts as hung.
+    /// Time without a message after which this process counts as hung.
     watchdog: Option<Duration>,
 }
 
 impl Supervisor {
-    /// The one that the environment names. Its socket is connected now: later the server may have no right to.
+    /// The one that the environment names. Its socket is connected now: later there may be no right to.
     ///
     /// # Errors
     /// Fails if the socket cannot be connected.

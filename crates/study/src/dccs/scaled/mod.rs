@@ -98,15 +98,19 @@ impl Small<'_> {
                 for &mover in movers.iter().filter(|mover| mover.has(case, transfers)) {
                     self.task.host.go_on()?;
                     let test = self.test(mover, case)?;
-                    if mover != Mover::Simulator && self.is_to_be_run(&test) {
+                    if !self.is_to_be_run(&test) {
+                        if let Some(moved) = self.cache.kept(&test.name, &test.asked()) {
+                            add(&mut all, mover, case, moved);
+                        }
+                        continue;
+                    }
+                    if mover != Mover::Simulator {
                         if self.task.options.at_most == Some(runs) {
                             return Err(Error::Stopped);
                         }
                         runs += 1;
                     }
-                    if let Some(moved) = self.run(&test)? {
-                        add(&mut all, mover, case, moved);
-                    }
+                    add(&mut all, mover, case, self.run(&test)?);
                 }
             }
         }
@@ -136,23 +140,19 @@ impl Small<'_> {
         self.proftpd.get_or_init(find).as_ref()
     }
 
-    /// Runs a test, or returns its kept result; none if it has none and is not to be run.
-    fn run(&self, test: &Test) -> Result<Option<Moved>, Error> {
-        if !self.is_to_be_run(test) {
-            return Ok(self.cache.kept(&test.name, &test.asked()));
-        }
-        self.cache.kept_or_run(&test.name, &test.asked(), || {
-            fs::create_dir_all(&self.results).map_err(Error::at(&self.results))?;
-            let moved = match test.mover {
-                Mover::Simulator => self.simulate(test)?,
-                Mover::Lab(server) => self.perform(test, server)?,
-            };
-            self.task.tell(&format!(
-                "{}: {:.2} Mbit/s, others {:.2}, told {:?}, {} retransmits",
-                test.name, moved.mbps, moved.others_mbps, moved.inputs, moved.retransmits
-            ));
-            Ok(moved)
-        })
+    /// Runs a test, and keeps its result.
+    fn run(&self, test: &Test) -> Result<Moved, Error> {
+        fs::create_dir_all(&self.results).map_err(Error::at(&self.results))?;
+        let moved = match test.mover {
+            Mover::Simulator => self.simulate(test)?,
+            Mover::Lab(server) => self.perform(test, server)?,
+        };
+        self.task.tell(&format!(
+            "{}: {:.2} Mbit/s, others {:.2}, told {:?}, {} retransmits",
+            test.name, moved.mbps, moved.others_mbps, moved.inputs, moved.retransmits
+        ));
+        self.cache.keep(&test.name, &test.asked(), &moved)?;
+        Ok(moved)
     }
 
     /// Prepares a test.
