@@ -260,9 +260,14 @@ MODRET set_networks(cmd_rec *cmd)
 
 	CHECK_ARGS(cmd, 1);
 	CHECK_CONF(cmd, EVERYWHERE);
-	c = add_config_param(cmd->argv[0], 1, NULL);
-	list = make_array(c->pool, cmd->argc, sizeof(pr_netacl_t *));
-	c->argv[0] = list;
+	/* Of several in one context ProFTPD would find the first alone. */
+	c = find_config(cmd->config ? cmd->config->subset : cmd->server->conf, CONF_PARAM,
+			cmd->argv[0], FALSE);
+	if (!c) {
+		c = add_config_param(cmd->argv[0], 1, NULL);
+		c->argv[0] = make_array(c->pool, cmd->argc, sizeof(pr_netacl_t *));
+	}
+	list = c->argv[0];
 	for (i = 1; i < (unsigned int)cmd->argc; i++) {
 		pr_netacl_t *acl;
 

@@ -135,7 +135,8 @@ static off_t remaining_bytes(void)
 
 static bool ask(off_t remaining, int64_t now)
 {
-	struct fairwind_question question = { settings.advisor.name, transfer.peer, remaining };
+	struct fairwind_question question = { settings.advisor.name, settings.advisor.token,
+					      transfer.peer, remaining };
 	char why[FAIRWIND_WHY_SIZE] = "";
 
 	if (fairwind_recall(shared, &question, now, &transfer.advice)) {

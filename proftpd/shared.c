@@ -15,7 +15,7 @@
 
 struct entry {
 	int64_t asked_ms;
-	/* Of the advisor's name and the peer. */
+	/* Of the advisor's name, the token and the peer. */
 	uint64_t key;
 	int64_t remaining;
 	struct fairwind_advice advice;
@@ -48,6 +48,7 @@ static uint64_t key_of(const struct fairwind_question *question)
 	uint64_t key = UINT64_C(0xcbf29ce484222325);
 
 	key = hash(key, question->advisor, strlen(question->advisor) + 1);
+	key = hash(key, question->token, strlen(question->token) + 1);
 	return hash(key, question->peer, strlen(question->peer));
 }
 

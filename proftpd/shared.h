@@ -20,6 +20,8 @@ void fairwind_unshare(struct fairwind_shared *shared);
 struct fairwind_question {
 	/* The advisor's name. */
 	const char *advisor;
+	/* By which the advisor knows who asks; may be empty. */
+	const char *token;
 	/* A numeric address. */
 	const char *peer;
 	/* Bytes still to be moved; negative if that is not known. */

@@ -67,7 +67,7 @@ static struct fairwind_advice advice_of(const char *control)
 
 static void advice_is_recalled_for_the_same_peer_and_no_more_bytes_for_ten_seconds(void)
 {
-	struct fairwind_question question = { "127.0.0.1:8649", "192.0.2.7", 1000 }, other;
+	struct fairwind_question question = { "127.0.0.1:8649", "", "192.0.2.7", 1000 }, other;
 	struct fairwind_shared *shared = fairwind_share();
 	struct fairwind_advice advice = advice_of("reno");
 
@@ -87,6 +87,9 @@ static void advice_is_recalled_for_the_same_peer_and_no_more_bytes_for_ten_secon
 	assert(!fairwind_recall(shared, &other, 6000, &advice));
 	other = question;
 	other.advisor = "127.0.0.1:8650";
+	assert(!fairwind_recall(shared, &other, 6000, &advice));
+	other = question;
+	other.token = "0123456789abcdef";
 	assert(!fairwind_recall(shared, &other, 6000, &advice));
 	/* Asked without knowing how many bytes there are, it holds for any number. */
 	question.remaining = -1;
@@ -130,7 +133,7 @@ static void a_failing_advisor_is_asked_by_one_session_after_ever_longer_pauses(v
 
 static void without_memory_each_session_is_on_its_own(void)
 {
-	struct fairwind_question question = { "a:1", "192.0.2.7", 1 };
+	struct fairwind_question question = { "a:1", "", "192.0.2.7", 1 };
 	struct fairwind_advice advice = advice_of("reno");
 
 	fairwind_remember(NULL, &question, 1, &advice);
@@ -144,7 +147,7 @@ static void without_memory_each_session_is_on_its_own(void)
 static void sessions_that_write_at_once_leave_whole_advice_or_none(void)
 {
 	static const char *const names[] = { "reno", "cubic", "bbr", "fw_background" };
-	struct fairwind_question question = { "127.0.0.1:8649", "192.0.2.7", -1 };
+	struct fairwind_question question = { "127.0.0.1:8649", "", "192.0.2.7", -1 };
 	struct fairwind_shared *shared = fairwind_share();
 	struct fairwind_advice advice;
 	unsigned int round, i;
@@ -179,7 +182,7 @@ static void sessions_that_write_at_once_leave_whole_advice_or_none(void)
 
 static void advice_that_a_session_has_made_up_is_not_taken(void)
 {
-	struct fairwind_question question = { "127.0.0.1:8649", "192.0.2.7", -1 };
+	struct fairwind_question question = { "127.0.0.1:8649", "", "192.0.2.7", -1 };
 	struct fairwind_shared *shared = fairwind_share();
 	struct fairwind_advice advice = advice_of("reno"), made_up;
 

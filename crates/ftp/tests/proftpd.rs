@@ -343,6 +343,10 @@ fn congestion_control_stays_on_unless_the_path_is_own() {
         ("", false),
         ("FairwindOwnNetworks 192.0.2.0/24", false),
         ("FairwindOwnNetworks 192.0.2.0/24 127.0.0.0/8", true),
+        (
+            "FairwindOwnNetworks 192.0.2.0/24\nFairwindOwnNetworks 127.0.0.0/8",
+            true,
+        ),
     ] {
         let server = asking(&folder, &advisor.url(), lines);
         let mut client = alice(server.address);
