@@ -27,3 +27,4 @@ pub mod policy;
 pub mod run;
 pub mod starts;
 pub mod summary;
+mod told;
