@@ -19,13 +19,14 @@ use fairwind_transfer::advised::forecast;
 use libbpf_rs::{MapCore, MapHandle, Object, RingBufferBuilder};
 
 use crate::action::Encoded;
+use crate::answers::Times;
 use crate::starts::{AdvisedDestination, Starts};
-use crate::told::{Times, Told};
+use crate::told::Told;
 
 /// The longest wait for questions.
 const WAIT: Duration = Duration::from_millis(250);
 /// Advice holds for so long after the moment at which to ask again, in which the answer comes.
-const GRACE: Duration = Duration::from_secs(30);
+pub(crate) const GRACE: Duration = Duration::from_secs(30);
 /// The congestion control that the kernel gives without any wish.
 const STANDARD: &str = "net.ipv4.tcp_congestion_control";
 

@@ -15,6 +15,7 @@
 
 mod action;
 pub mod advised;
+mod answers;
 pub mod attach;
 pub mod attended;
 pub mod control_group;

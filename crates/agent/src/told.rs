@@ -1,40 +1,28 @@
 //! What is advised of destinations, where the kernel's programs look it up: by the longest prefix.
 
-use std::collections::HashMap;
-
 use fairwind_cc::kernel::Destination;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use crate::answers::{Answers, Held, Times};
 
 /// The destinations, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Told {
     map: MapHandle,
-    all: HashMap<Destination, Times>,
-}
-
-/// Nanoseconds of `CLOCK_MONOTONIC`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Times {
-    /// When to ask again.
-    pub asks_ns: u64,
-    /// When the advice no longer holds.
-    pub ends_ns: u64,
+    answers: Answers<()>,
 }
 
 impl Told {
     /// By this map, `advised` of `bpf/advice.h`.
     pub(crate) fn by(map: MapHandle) -> Told {
-        Told {
-            map,
-            all: HashMap::new(),
-        }
+        let answers = Answers::at_most(map.max_entries() as usize);
+        Told { map, answers }
     }
 
     /// Whether what is told of a peer need not be asked about yet.
-    pub(crate) fn is_known(&self, peer: &Destination, now_ns: u64) -> bool {
-        let covering = self.all.iter().filter(|(to, _)| to.covers(peer));
-        let longest = covering.max_by_key(|(to, _)| to.prefix().1);
-        longest.is_some_and(|(_, times)| now_ns < times.asks_ns)
+    pub(crate) fn is_known(&mut self, peer: &Destination, now_ns: u64) -> bool {
+        let held = self.answers.of(peer);
+        held.is_some_and(|held| now_ns < held.times.asks_ns)
     }
 
     /// Tells `struct advice` of a destination, as the answer to a question about this peer in it.
@@ -46,42 +34,32 @@ impl Told {
         times: Times,
         now_ns: u64,
     ) -> libbpf_rs::Result<()> {
-        // As of longer prefixes, it would count more.
-        self.forget(|one, _| one != to && to.covers(&one) && one.covers(peer));
-        self.forget_ended(now_ns);
-        let most = self.map.max_entries() as usize;
-        if self.all.len() >= most && !self.all.contains_key(&to) {
-            let soonest = self.all.iter().min_by_key(|(_, times)| times.ends_ns);
-            let soonest = soonest.map(|(to, _)| *to);
-            self.forget(|one, _| Some(one) == soonest);
+        let held = Held { value: (), times };
+        for gone in self.answers.hold(peer, to, held, now_ns) {
+            self.withdraw(&gone);
         }
-        self.map.update(&to.key(), advice, MapFlags::ANY)?;
-        self.all.insert(to, times);
-        Ok(())
+        self.map.update(&to.key(), advice, MapFlags::ANY)
     }
 
     /// Removes what no longer holds.
     pub(crate) fn forget_ended(&mut self, now_ns: u64) {
-        self.forget(|_, times| times.ends_ns <= now_ns);
+        for gone in self.answers.forget_ended(now_ns) {
+            self.withdraw(&gone);
+        }
     }
 
-    fn forget(&mut self, goes: impl Fn(Destination, Times) -> bool) {
-        let Told { map, all } = self;
-        all.retain(|to, times| {
-            let goes = goes(*to, *times);
-            if goes {
-                // What the kernel keeps ends by its time.
-                let _ = map.delete(&to.key());
-            }
-            !goes
-        });
+    fn withdraw(&self, to: &Destination) {
+        // What the kernel keeps ends by its time.
+        let _ = self.map.delete(&to.key());
     }
 }
 
 impl Drop for Told {
     fn drop(&mut self) {
         // It names congestion controls that are loaded for this.
-        self.forget(|_, _| true);
+        for to in self.answers.destinations() {
+            self.withdraw(to);
+        }
     }
 }
 
