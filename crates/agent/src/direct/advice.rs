@@ -1,7 +1,7 @@
 //! What an advisor says of the peers of connections: asked in a thread of its own, and kept by the prefixes for which its answers
 //! hold.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -35,8 +35,8 @@ pub(super) struct Advice {
 #[derive(Debug)]
 struct State {
     answers: Answers<Known>,
-    /// Peers to ask about.
-    questions: BTreeSet<IpAddr>,
+    /// Peers to ask about, and the number of the answer that there was about them; 0: none.
+    questions: BTreeMap<IpAddr, u64>,
     /// When to ask again about others of which nothing is known.
     unanswered: HashMap<IpAddr, u64>,
     /// Of the latest answer.
@@ -65,7 +65,7 @@ impl Advice {
             allow_nocc: advisor.allow_nocc.clone(),
             state: Mutex::new(State {
                 answers: Answers::at_most(MOST),
-                questions: BTreeSet::new(),
+                questions: BTreeMap::new(),
                 unanswered: HashMap::new(),
                 number: 0,
                 left_out: BTreeMap::new(),
@@ -89,6 +89,7 @@ impl Advice {
             ..
         } = &mut *state;
         let held = answers.of(&host(peer));
+        let number = held.as_ref().map_or(0, |held| held.value.number);
         let held = held.filter(|held| now_ns < held.times.ends_ns);
         let known = held.as_ref().map(|held| held.value.clone());
         let asks_ns = match held {
@@ -102,7 +103,7 @@ impl Advice {
         };
         if *asks_ns <= now_ns && questions.len() < MOST {
             *asks_ns = now_ns + RETRY_NS;
-            questions.insert(peer);
+            questions.insert(peer, number);
             self.is_asked.notify_one();
         }
         known
@@ -159,11 +160,9 @@ impl Advice {
     fn next(&self) -> IpAddr {
         let mut state = self.state();
         loop {
-            while let Some(peer) = state.questions.pop_first() {
-                let now_ns = fairwind_kernel::monotonic_ns();
+            while let Some((peer, number)) = state.questions.pop_first() {
                 let held = state.answers.of(&host(peer));
-                // The time to ask again has been put off by the question itself.
-                if held.is_none_or(|held| held.times.asks_ns <= now_ns + RETRY_NS) {
+                if held.is_none_or(|held| held.value.number <= number) {
                     return peer;
                 }
             }
