@@ -163,11 +163,28 @@ impl Client {
     }
 
     /// Advice for a transfer to or from `host`, of which `bytes` remain, if known.
+    ///
+    /// # Errors
+    ///
+    /// As of every request, and if the answer is for destinations to which the host does not belong.
     pub fn advice(&self, host: &str, bytes: Option<u64>) -> Result<Answer, ClientError> {
         let bytes = bytes.map(|bytes| bytes.to_string());
         let mut pairs = vec![("host", host)];
         pairs.extend(bytes.as_deref().map(|bytes| ("bytes", bytes)));
-        self.get(&format!("/v1/advice{}", query(&pairs)))
+        let path = format!("/v1/advice{}", query(&pairs));
+        let mut answer: Answer = self.get(&path)?;
+        match (answer.prefix, host.parse()) {
+            (Some(prefix), Ok(address)) if !prefix.contains(address) => {
+                return Err(ClientError::Nonsense {
+                    url: self.named(&path),
+                    reason: format!("it holds for {prefix}, which does not contain {host}"),
+                });
+            }
+            // Which of its addresses was meant is not known here.
+            (_, Err(_)) => answer.prefix = None,
+            _ => {}
+        }
+        Ok(answer)
     }
 
     /// Reports the result of a transfer to the advisor.

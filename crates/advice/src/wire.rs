@@ -1,11 +1,12 @@
 //! What an advisor and its clients tell each other: JSON over REST, described in
 //! `docs/reference/openapi.json`.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Advice;
+use crate::{Advice, Prefix};
 
 /// Minimum time to the next request, seconds.
 const SHORTEST: f64 = 0.1;
@@ -25,9 +26,24 @@ pub struct Answer {
     /// Seconds of real time until the next advice. Clients wait for this time, not until `next_advice`,
     /// because the service's clock may run faster than theirs.
     pub ask_again_after_s: f64,
+    /// Destinations for which the answer holds, such as `192.0.2.0/24`: of the path's network around the address that was
+    /// asked about, the largest part in which no other path has a host. Missing: for the host alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, example = "192.0.2.0/24"))]
+    pub prefix: Option<Prefix>,
 }
 
 impl Answer {
+    /// The destinations for which the answer to a question about this address holds. Where it names others, it holds for the
+    /// address alone.
+    pub fn holds_for(&self, address: IpAddr) -> Prefix {
+        match self.prefix {
+            // Nothing of IPv4, whose addresses are written as of IPv6 where they are looked up.
+            Some(prefix) if prefix.contains(address) => prefix.around(address, [Prefix::IPV4]),
+            _ => Prefix::host(address),
+        }
+    }
+
     /// How long to wait before the next request. Limited to between 100 ms and a day, whatever the advisor
     /// sent.
     pub fn ask_again_after(&self) -> Duration {
@@ -128,6 +144,38 @@ mod tests {
         assert_eq!(answer.advice.interval_mbps, Some([44.0, 47.0]));
         assert_eq!(answer.path, None);
         assert_eq!(serde_json::to_string(&answer).unwrap(), ANSWER);
+    }
+
+    #[test]
+    fn an_answer_holds_for_its_prefix_if_that_has_the_address() {
+        let mut answer: Answer = serde_json::from_str(ANSWER).unwrap();
+        let mut holds_for = |prefix: Option<&str>, address: &str| {
+            answer.prefix = prefix.map(|prefix| prefix.parse().unwrap());
+            answer.holds_for(address.parse().unwrap()).to_string()
+        };
+        assert_eq!(holds_for(None, "192.0.2.7"), "192.0.2.7/32");
+        assert_eq!(
+            holds_for(Some("192.0.2.0/24"), "::ffff:192.0.2.7"),
+            "192.0.2.0/24"
+        );
+        assert_eq!(
+            holds_for(Some("198.51.100.0/24"), "192.0.2.7"),
+            "192.0.2.7/32"
+        );
+        assert_eq!(holds_for(Some("::/0"), "192.0.2.7"), "192.0.2.7/32");
+        assert_eq!(holds_for(Some("::/0"), "2001:db8::7"), "2000::/3");
+        assert_eq!(holds_for(Some("0.0.0.0/0"), "192.0.2.7"), "0.0.0.0/0");
+        let named = ANSWER.replace(r#""path""#, r#""prefix":"192.0.2.0/24","path""#);
+        let answer: Answer = serde_json::from_str(&named).unwrap();
+        assert_eq!(
+            serde_json::to_value(&answer).unwrap()["prefix"],
+            "192.0.2.0/24"
+        );
+        let wrong = named.replace(".0/24", ".7/24");
+        let error = serde_json::from_str::<Answer>(&wrong)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("which is 192.0.2.0/24"), "{error}");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Hosts at the far end of paths, and the mapping from hosts to paths.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use fairwind_advice::Prefix;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -36,7 +37,7 @@ impl FromStr for HostPattern {
             return Ok(Self::Network(IpNet::from(address)));
         }
         if let Ok(network) = text.parse::<IpNet>() {
-            return Ok(Self::Network(canonical(network.trunc())));
+            return Ok(Self::Network(canonical(network)));
         }
         let under = text.strip_prefix("*.");
         let name = name(under.unwrap_or(text)).ok_or_else(|| NoHost(text.to_owned()))?;
@@ -102,13 +103,12 @@ pub fn address(text: &str) -> Option<IpAddr> {
 
 /// A network of IPv4-mapped addresses becomes one of IPv4, as the addresses themselves do.
 fn canonical(network: IpNet) -> IpNet {
-    const MAPPED: u8 = 96;
-    match network.addr().to_canonical() {
-        address @ IpAddr::V4(_) if network.prefix_len() >= MAPPED => {
-            IpNet::new(address, network.prefix_len() - MAPPED).unwrap_or(network)
-        }
-        _ => network,
-    }
+    let prefix = prefix(&network);
+    IpNet::new(prefix.address(), prefix.bits()).unwrap_or(network)
+}
+
+fn prefix(network: &IpNet) -> Prefix {
+    Prefix::new(network.addr(), network.prefix_len()).expect("a network has no more bits")
 }
 
 /// A host name in lower case without the trailing dot; `None` if it is not valid.
@@ -129,7 +129,7 @@ pub fn name(text: &str) -> Option<String> {
 /// Maps hosts to paths by exact name, longest domain or longest prefix.
 #[derive(Clone, Debug)]
 pub struct Routes<T> {
-    networks: HashMap<IpNet, T>,
+    networks: BTreeMap<Prefix, T>,
     /// The prefix lengths in use, for IPv4 and IPv6, so that the longest is tried first.
     lengths: [BTreeSet<u8>; 2],
     names: HashMap<String, T>,
@@ -139,7 +139,7 @@ pub struct Routes<T> {
 impl<T: Copy> Default for Routes<T> {
     fn default() -> Self {
         Routes {
-            networks: HashMap::new(),
+            networks: BTreeMap::new(),
             lengths: Default::default(),
             names: HashMap::new(),
             domains: HashMap::new(),
@@ -147,16 +147,17 @@ impl<T: Copy> Default for Routes<T> {
     }
 }
 
-impl<T: Copy> Routes<T> {
+impl<T: Copy + PartialEq> Routes<T> {
     /// Maps this pattern to `path`, unless another path has the same pattern: then returns that one.
     pub fn insert(&mut self, pattern: &HostPattern, path: T) -> Option<T> {
         let (map, key) = match pattern {
             HostPattern::Network(network) => {
-                if let Some(&taken) = self.networks.get(network) {
+                let prefix = prefix(network);
+                if let Some(&taken) = self.networks.get(&prefix) {
                     return Some(taken);
                 }
-                self.lengths[family(network)].insert(network.prefix_len());
-                self.networks.insert(*network, path);
+                self.lengths[family(prefix)].insert(prefix.bits());
+                self.networks.insert(prefix, path);
                 return None;
             }
             HostPattern::Name(name) => (&mut self.names, name),
@@ -172,7 +173,7 @@ impl<T: Copy> Routes<T> {
     /// The path with exactly this pattern.
     pub fn exactly(&self, pattern: &HostPattern) -> Option<T> {
         let path = match pattern {
-            HostPattern::Network(network) => self.networks.get(network),
+            HostPattern::Network(network) => self.networks.get(&prefix(network)),
             HostPattern::Name(name) => self.names.get(name),
             HostPattern::Under(domain) => self.domains.get(domain),
         };
@@ -182,17 +183,31 @@ impl<T: Copy> Routes<T> {
     /// The path to a host, given as an address or a name.
     pub fn find(&self, host: &str) -> Option<T> {
         match address(host) {
-            Some(address) => self.find_address(address),
+            Some(address) => self.find_address(address).map(|(_, path)| path),
             None => self.find_name(&name(host)?),
         }
     }
 
-    /// The path of the longest matching prefix.
-    fn find_address(&self, address: IpAddr) -> Option<T> {
-        let whole = IpNet::from(address);
-        let lengths = self.lengths[family(&whole)].iter().rev();
-        let mut networks = lengths.filter_map(|&length| IpNet::new(address, length).ok());
-        networks.find_map(|network| self.networks.get(&network.trunc()).copied())
+    /// The longest matching prefix, and its path.
+    pub fn find_address(&self, address: IpAddr) -> Option<(Prefix, T)> {
+        let lengths = self.lengths[family(Prefix::host(address))].iter().rev();
+        let mut prefixes = lengths.filter_map(|&length| Prefix::new(address, length));
+        prefixes.find_map(|prefix| Some((prefix, *self.networks.get(&prefix)?)))
+    }
+
+    /// The largest part of a prefix around an address in which no path but this one has a network.
+    pub fn part_of(&self, prefix: Prefix, address: IpAddr, path: T) -> Prefix {
+        let host = Prefix::host(address);
+        let is_other = |(other, of): &(&Prefix, &T)| **of != path && !other.contains(address);
+        // Of those on one side, the nearest has the most bits in common with the address.
+        let before = self.networks.range(prefix..host).rev().find(is_other);
+        let mut after = self.networks.range(host..);
+        let after = after
+            .by_ref()
+            .take_while(|(other, _)| prefix.covers(**other))
+            .find(is_other);
+        let others = before.into_iter().chain(after);
+        prefix.around(address, others.map(|(other, _)| *other))
     }
 
     fn find_name(&self, name: &str) -> Option<T> {
@@ -210,10 +225,10 @@ impl<T: Copy> Routes<T> {
     }
 }
 
-fn family(network: &IpNet) -> usize {
-    match network {
-        IpNet::V4(_) => 0,
-        IpNet::V6(_) => 1,
+fn family(prefix: Prefix) -> usize {
+    match prefix.address() {
+        IpAddr::V4(_) => 0,
+        IpAddr::V6(_) => 1,
     }
 }
 
@@ -250,6 +265,35 @@ mod tests {
             ("no/host", None),
         ] {
             assert_eq!(routes.find(host), path, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_part_has_no_network_of_another_path() {
+        let routes = routes(&[
+            ("0.0.0.0/0", 0),
+            ("192.0.2.0/24", 1),
+            ("192.0.2.64/26", 1),
+            ("192.0.2.128/25", 2),
+            ("192.0.2.130", 3),
+            ("::/0", 4),
+            ("2001:db8::/32", 5),
+        ]);
+        for (host, part) in [
+            ("192.0.2.1", "192.0.2.0/25"),
+            ("192.0.2.65", "192.0.2.64/26"),
+            ("192.0.2.129", "192.0.2.128/31"),
+            ("192.0.2.130", "192.0.2.130/32"),
+            ("192.0.2.255", "192.0.2.192/26"),
+            ("198.51.100.1", "196.0.0.0/6"),
+            ("10.0.0.1", "0.0.0.0/1"),
+            ("2001:db8::7", "2001:db8::/32"),
+            ("2001:db9::7", "2001:db9::/32"),
+        ] {
+            let address = host.parse().unwrap();
+            let (prefix, path) = routes.find_address(address).unwrap();
+            let found = routes.part_of(prefix, address, path);
+            assert_eq!(found.to_string(), part, "{host}");
         }
     }
 
@@ -329,6 +373,26 @@ mod fuzz {
                 let written = pattern.to_string();
                 prop_assert!(written.chars().all(|c| c.is_ascii_graphic()));
                 prop_assert_eq!(written.parse::<HostPattern>(), Ok(pattern));
+            }
+        }
+
+        #[test]
+        fn all_addresses_of_a_part_lead_to_one_path(
+            networks in proptest::collection::vec((any::<u8>(), 20..=32u8, 0..3u32), 0..12),
+            host in any::<u8>(),
+        ) {
+            let mut routes = Routes::default();
+            let all = std::iter::once((0, 20, 0)).chain(networks);
+            for (last, length, path) in all {
+                let network = IpNet::new(IpAddr::from([192, 0, 2, last]), length).unwrap();
+                routes.insert(&HostPattern::Network(network.trunc()), path);
+            }
+            let address = |last| IpAddr::from([192, 0, 2, last]);
+            let (prefix, path) = routes.find_address(address(host)).unwrap();
+            let part = routes.part_of(prefix, address(host), path);
+            prop_assert!(part.contains(address(host)));
+            for other in (0..=255).map(address).filter(|other| part.contains(*other)) {
+                prop_assert_eq!(routes.find_address(other).unwrap().1, path);
             }
         }
 

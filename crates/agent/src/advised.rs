@@ -1,5 +1,5 @@
 //! Connections that follow an advisor: it is asked about their peers in a thread of its own, and what it says is put where the
-//! kernel's programs look it up, and what it forecasts where new connections do.
+//! kernel's programs look it up, and what it forecasts where new connections do: both by the prefix for which an answer holds.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,21 +10,23 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fairwind_advice::wire::Answer;
-use fairwind_advice::{Advice, Mode};
+use fairwind_advice::{Advice, Mode, Prefix};
 use fairwind_advice_client::{Client, ClientError};
 use fairwind_cc::AdvisedStart;
-use fairwind_cc::kernel::{Choice, Destination, Pins, Provided, provide};
+use fairwind_cc::kernel::{Choice, Destination, Pins, Provided, is_nocc, provide};
 use fairwind_trace::filter::Network;
 use fairwind_transfer::advised::forecast;
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, RingBufferBuilder};
+use libbpf_rs::{MapCore, MapHandle, Object, RingBufferBuilder};
 
 use crate::action::Encoded;
+use crate::answers::Times;
 use crate::starts::{AdvisedDestination, Starts};
+use crate::told::Told;
 
 /// The longest wait for questions.
 const WAIT: Duration = Duration::from_millis(250);
 /// Advice holds for so long after the moment at which to ask again, in which the answer comes.
-const GRACE: Duration = Duration::from_secs(30);
+pub(crate) const GRACE: Duration = Duration::from_secs(30);
 /// The congestion control that the kernel gives without any wish.
 const STANDARD: &str = "net.ipv4.tcp_congestion_control";
 
@@ -72,7 +74,7 @@ impl Following {
             let map = maps.find(|map| map.name() == name);
             MapHandle::try_from(&map.expect("the object has the map"))
         };
-        let [asked, advised] = [handle("asked")?, handle("advised")?];
+        let (asked, told) = (handle("asked")?, Told::by(handle("advised")?));
         let starts = Arc::<Mutex<Starts>>::default();
         let asker = Asker {
             client: Client::new(&advisor.url)?,
@@ -86,7 +88,7 @@ impl Following {
         let must_end = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&must_end);
         let follow = move || {
-            if let Err(error) = follow(asker, &asked, &advised, &is_over) {
+            if let Err(error) = follow(asker, &asked, told, &is_over) {
                 tracing::error!("advice is no longer followed: {error}");
             }
         };
@@ -128,8 +130,6 @@ struct Peer {
 }
 
 impl Peer {
-    const BYTES: usize = 20;
-
     fn of_bytes(bytes: &[u8]) -> Option<Peer> {
         let (netns, address) = bytes.split_first_chunk()?;
         Some(Peer {
@@ -138,22 +138,19 @@ impl Peer {
         })
     }
 
-    fn bytes(&self) -> [u8; Peer::BYTES] {
-        let mut bytes = [0; Peer::BYTES];
-        bytes[..4].copy_from_slice(&self.netns.to_ne_bytes());
-        bytes[4..].copy_from_slice(&self.address);
-        bytes
-    }
-
     fn address(&self) -> IpAddr {
         IpAddr::V6(Ipv6Addr::from(self.address)).to_canonical()
     }
 
     /// Nobody else.
-    fn destination(&self) -> Option<Destination> {
-        let address = self.address();
-        let bits = if address.is_ipv4() { 32 } else { 128 };
-        Destination::new(self.netns, address, bits)
+    fn destination(&self) -> Destination {
+        self.seen(Prefix::host(self.address()))
+    }
+
+    /// The prefix, as the network namespace sees it.
+    fn seen(&self, prefix: Prefix) -> Destination {
+        let bits = prefix.bits().into();
+        Destination::new(self.netns, prefix.address(), bits).expect("a prefix has no more bits")
     }
 }
 
@@ -169,7 +166,7 @@ impl Drop for Following {
 fn follow(
     mut asker: Asker,
     asked: &MapHandle,
-    advised: &MapHandle,
+    mut told: Told,
     is_over: &AtomicBool,
 ) -> libbpf_rs::Result<()> {
     let peers = RefCell::new(Vec::new());
@@ -188,18 +185,28 @@ fn follow(
             if is_over.load(Ordering::Relaxed) {
                 break;
             }
-            if let Some(advice) = asker.ask(peer) {
-                advised.update(&peer.bytes(), &advice, MapFlags::ANY)?;
+            let (host, now_ns) = (peer.destination(), fairwind_kernel::monotonic_ns());
+            // Meanwhile, an answer about another may have been one about it.
+            if !told.is_known(&host, now_ns)
+                && let Some(Followed { to, advice, times }) = asker.ask(peer)
+            {
+                told.tell(&host, to, &advice, times, now_ns)?;
             }
         }
+        told.forget_ended(fairwind_kernel::monotonic_ns());
         asker.forget_ended();
     }
-    // It names congestion controls that are loaded for this.
-    for key in advised.keys() {
-        // The kernel may have forgotten it.
-        let _ = advised.delete(&key);
-    }
     Ok(())
+}
+
+/// What follows from an answer.
+#[derive(Debug)]
+struct Followed {
+    /// For whom.
+    to: Destination,
+    /// `struct advice` of `bpf/advice.h`.
+    advice: Vec<u8>,
+    times: Times,
 }
 
 /// Asks, and keeps the congestion controls of the answers loaded.
@@ -218,8 +225,8 @@ struct Asker {
 }
 
 impl Asker {
-    /// `struct advice` of `bpf/advice.h` on the peer; none without an answer, and the latest holds for a while.
-    fn ask(&mut self, peer: Peer) -> Option<Vec<u8>> {
+    /// Asks about the peer; none without an answer, and the latest holds for a while.
+    fn ask(&mut self, peer: Peer) -> Option<Followed> {
         match self.client.advice(&peer.address().to_string(), None) {
             Ok(answer) => {
                 self.is_lost = false;
@@ -235,18 +242,23 @@ impl Asker {
         }
     }
 
-    /// The same of an answer.
-    fn follow(&mut self, answer: &Answer, peer: Peer, now_ns: u64) -> Vec<u8> {
+    /// Follows an answer.
+    fn follow(&mut self, answer: &Answer, peer: Peer, now_ns: u64) -> Followed {
         let Advice {
             mode,
             congestion_control,
             pacing_mbps,
             ..
         } = &answer.advice;
-        let address = peer.address();
-        let mut networks = self.advisor.allow_nocc.iter();
-        let is_allowed =
-            mode.has_congestion_control() || networks.any(|network| network.contains(address));
+        // It may be named whatever the mode says.
+        let is_off =
+            !mode.has_congestion_control() || congestion_control.as_deref().is_some_and(is_nocc);
+        let prefix = answer.holds_for(peer.address());
+        let (is_allowed, prefix) = match is_off {
+            false => (true, prefix),
+            true => self.allowed(peer.address(), prefix),
+        };
+        let to = peer.seen(prefix);
         let control = congestion_control.as_deref().filter(|_| is_allowed);
         let standard = || fairwind_kernel::sysctl(STANDARD);
         let control = control
@@ -265,26 +277,47 @@ impl Asker {
         let asks_ns = now_ns + answer.ask_again_after().as_nanos() as u64;
         let ends_ns = asks_ns + GRACE.as_nanos() as u64;
         // Before the connection has the control, which looks the start up.
-        self.advise_start(peer, control, forecast(answer, ends_ns), now_ns);
+        let start = forecast(answer, ends_ns);
+        self.advise_start(&peer.destination(), to, control, start, now_ns);
         // 0 stands for none.
         self.number = self.number.checked_add(1).unwrap_or(1);
-        let mut bytes = action.bytes();
-        bytes.extend(asks_ns.to_ne_bytes());
-        bytes.extend(ends_ns.to_ne_bytes());
-        bytes.extend(self.number.to_ne_bytes());
-        bytes.extend([0; 4]);
-        bytes
+        let mut advice = action.bytes();
+        advice.extend(asks_ns.to_ne_bytes());
+        advice.extend(ends_ns.to_ne_bytes());
+        advice.extend(self.number.to_ne_bytes());
+        advice.extend([0; 4]);
+        Followed {
+            to,
+            advice,
+            times: Times { asks_ns, ends_ns },
+        }
     }
 
-    /// Advises new connections to the peer of their start, or no longer: with this congestion control, if it takes advice.
+    /// Whether congestion control may be off to an address, and the part of the prefix around it of which the same holds.
+    fn allowed(&self, address: IpAddr, prefix: Prefix) -> (bool, Prefix) {
+        let networks = self.advisor.allow_nocc.iter().map(|network| {
+            let (address, bits) = network.prefix();
+            Prefix::new(address, bits).expect("a network has no more bits")
+        });
+        let host = Prefix::host(address);
+        match networks.clone().find(|network| network.covers(host)) {
+            Some(network) if prefix.covers(network) => (true, network),
+            Some(_) => (true, prefix),
+            None => (false, prefix.around(address, networks)),
+        }
+    }
+
+    /// Advises new connections of their start after an answer about a peer, or no longer: with this congestion control, if
+    /// it takes advice.
     fn advise_start(
         &mut self,
-        peer: Peer,
+        peer: &Destination,
+        to: Destination,
         control: Option<&str>,
         start: Option<AdvisedStart>,
         now_ns: u64,
     ) {
-        let Some((starts, to)) = self.starts.as_ref().zip(peer.destination()) else {
+        let Some(starts) = &self.starts else {
             return;
         };
         let maps = control.filter(|_| start.is_some()).and_then(|name| {
@@ -295,6 +328,7 @@ impl Asker {
             }
         });
         let mut starts = locked(starts);
+        starts.replace(peer, &to, now_ns);
         let advised = match (control, start, maps) {
             (Some(control), Some(start), Some(maps)) => {
                 starts.advise(to, control, maps, start, now_ns)
@@ -368,11 +402,16 @@ mod tests {
     #[test]
     fn a_peer_is_in_the_programs_layout() {
         let bytes = [&7u32.to_ne_bytes()[..], &PEER.address].concat();
-        assert_eq!(PEER.bytes(), bytes[..]);
         assert_eq!(Peer::of_bytes(&bytes), Some(PEER));
         assert_eq!(Peer::of_bytes(&bytes[1..]), None);
-        let address = "10.0.0.1".parse().unwrap();
-        assert_eq!(PEER.destination(), Destination::new(7, address, 32));
+        assert_eq!(PEER.destination(), to("10.0.0.1", 32));
+        // `struct peers`.
+        let bits = 160u32.to_ne_bytes();
+        assert_eq!(PEER.destination().key(), [&bits, &bytes[..]].concat());
+    }
+
+    fn to(address: &str, bits: u32) -> Destination {
+        Destination::new(7, address.parse().unwrap(), bits).unwrap()
     }
 
     fn name(advice: &[u8]) -> String {
@@ -385,7 +424,7 @@ mod tests {
         let rest =
             "\"congestion_control\": \"reno\", \"pacing_mbps\": 8.0, \"full_mode\": \"rate\",";
         let answer = answer("congestion-control", rest);
-        let advice = asker(&[]).follow(&answer, PEER, 5_000_000_000);
+        let followed = asker(&[]).follow(&answer, PEER, 5_000_000_000);
         let mut expected = b"reno".to_vec();
         expected.resize(16, 0);
         expected.extend(1_000_000u32.to_ne_bytes());
@@ -394,7 +433,8 @@ mod tests {
         expected.extend(37_000_000_000u64.to_ne_bytes());
         expected.extend(1u32.to_ne_bytes());
         expected.extend([0; 4]);
-        assert_eq!(advice, expected);
+        assert_eq!(followed.advice, expected);
+        assert_eq!(followed.to, PEER.destination());
     }
 
     #[test]
@@ -402,11 +442,45 @@ mod tests {
         // The kernel's own stands for nocc, which may not be loaded here.
         let rest = "\"congestion_control\": \"reno\", \"pacing_mbps\": 8.0,";
         let off = answer("no-congestion-control", rest);
-        let inside = asker(&["10.0.0.0/8"]).follow(&off, PEER, 0);
+        let inside = asker(&["10.0.0.0/8"]).follow(&off, PEER, 0).advice;
         assert_eq!(name(&inside), "reno");
-        let outside = asker(&["192.0.2.0/24"]).follow(&off, PEER, 0);
+        let outside = asker(&["192.0.2.0/24"]).follow(&off, PEER, 0).advice;
         let standard = fairwind_kernel::sysctl(STANDARD).unwrap();
         assert_eq!(name(&outside), standard.trim());
         assert_eq!(outside[16..20], [0; 4]);
+        // Whatever the mode says.
+        let named = answer("congestion-control", "\"congestion_control\": \"fw_nocc\",");
+        let outside = asker(&["192.0.2.0/24"]).follow(&named, PEER, 0).advice;
+        assert_eq!(name(&outside), standard.trim());
+    }
+
+    #[test]
+    fn an_answer_is_for_all_of_its_prefix() {
+        let of = |mode: &str, prefix: &str, allowed: &[&str]| {
+            let rest = format!("\"congestion_control\": \"reno\", \"prefix\": \"{prefix}\",");
+            asker(allowed).follow(&answer(mode, &rest), PEER, 0).to
+        };
+        let on = "congestion-control";
+        assert_eq!(of(on, "10.0.0.0/8", &[]), to("10.0.0.0", 8));
+        assert_eq!(of(on, "0.0.0.0/0", &[]), to("0.0.0.0", 0));
+        assert_eq!(of(on, "::ffff:10.0.0.0/104", &[]), to("10.0.0.0", 8));
+        // The peer is not in it.
+        assert_eq!(of(on, "10.0.0.2/32", &[]), PEER.destination());
+        assert_eq!(of(on, "::/0", &[]), PEER.destination());
+        // In the part that is the operator's own, or in that which is not.
+        let off = "no-congestion-control";
+        assert_eq!(of(off, "10.0.0.0/8", &["10.0.0.0/24"]), to("10.0.0.0", 24));
+        assert_eq!(of(off, "10.0.0.0/24", &["10.0.0.0/8"]), to("10.0.0.0", 24));
+        assert_eq!(of(off, "10.0.0.0/24", &["::/0"]), to("10.0.0.0", 24));
+        assert_eq!(of(off, "10.0.0.0/8", &["10.128.0.0/9"]), to("10.0.0.0", 9));
+        assert_eq!(of(on, "10.0.0.0/8", &["10.0.0.0/24"]), to("10.0.0.0", 8));
+        let peer = Peer {
+            netns: 7,
+            address: "2001:db8::1".parse::<Ipv6Addr>().unwrap().octets(),
+        };
+        let rest = "\"congestion_control\": \"reno\", \"prefix\": \"::/0\",";
+        // An IPv4 address is written as one of IPv6 there.
+        let followed = asker(&[]).follow(&answer(on, rest), peer, 0);
+        assert_eq!(followed.to, to("2000::", 3));
     }
 }

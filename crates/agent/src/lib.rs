@@ -15,6 +15,7 @@
 
 mod action;
 pub mod advised;
+mod answers;
 pub mod attach;
 pub mod attended;
 pub mod control_group;
@@ -27,3 +28,4 @@ pub mod policy;
 pub mod run;
 pub mod starts;
 pub mod summary;
+mod told;

@@ -14,8 +14,8 @@ const WRONG_FOR_NS: u64 = 300_000_000_000;
 /// A destination whose new connections start as is forecast.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdvisedDestination {
-    /// The peer.
-    pub destination: IpAddr,
+    /// An address, or a prefix such as `192.0.2.0/24`.
+    pub destination: String,
     /// The inode of the network namespace from which connections to it begin.
     pub namespace: u32,
     /// The kernel's name of the congestion control that they need.
@@ -128,6 +128,20 @@ impl Starts {
         Ok(())
     }
 
+    /// Withdraws what an answer about this peer replaces by one for this destination: of longer prefixes it would count
+    /// more. What a connection has found wrong stays so.
+    pub(crate) fn replace(&mut self, peer: &Destination, by: &Destination, now_ns: u64) {
+        let is_replaced = |one: &&Destination| *one != by && by.covers(one) && one.covers(peer);
+        let replaced: Vec<Destination> = self.all.keys().filter(is_replaced).copied().collect();
+        for to in replaced {
+            self.note_if_wrong(&to, now_ns);
+            if self.all[&to].wrong_until_ns.is_none() {
+                // If the kernel keeps it, it ends by its time.
+                let _ = self.withdraw(&to);
+            }
+        }
+    }
+
     /// Removes what has ended.
     pub(crate) fn forget_ended(&mut self, now_ns: u64) {
         let ended = |(to, advised): (&Destination, &Advised)| {
@@ -157,7 +171,7 @@ impl Starts {
             let until_ns = advised.start.until_ns().unwrap_or_default();
             let holds_for_s = until_ns.saturating_sub(now_ns) as f64 / 1e9;
             AdvisedDestination {
-                destination: to.prefix().0,
+                destination: in_words(to),
                 namespace: to.netns(),
                 congestion_control: advised.control.clone(),
                 rate_mbps: advised.start.rate() as f64 * 8e-6,
@@ -165,14 +179,22 @@ impl Starts {
                 holds_for_s: advised.wrong_until_ns.is_none().then_some(holds_for_s),
             }
         };
-        let mut list: Vec<AdvisedDestination> = self.all.iter().map(one).collect();
-        list.sort_by_key(|one| (one.destination, one.namespace));
-        list
+        let mut all: Vec<_> = self.all.iter().collect();
+        all.sort_by_key(|(to, _)| (to.prefix(), to.netns()));
+        all.into_iter().map(one).collect()
     }
 
     /// How often connections have found a forecast wrong.
     pub(crate) fn found_wrong(&self) -> u64 {
         self.found_wrong
+    }
+}
+
+/// A single address as such.
+fn in_words(to: &Destination) -> String {
+    match to.prefix() {
+        (address @ IpAddr::V4(_), 32) | (address @ IpAddr::V6(_), 128) => address.to_string(),
+        (address, bits) => format!("{address}/{bits}"),
     }
 }
 
@@ -266,7 +288,7 @@ mod tests {
         assert_eq!(kernel.rate("192.0.2.2"), Some(1000));
         let list = kernel.starts.list(10 * SECOND);
         assert_eq!(list.len(), 1);
-        assert_eq!(list[0].destination, IpAddr::from([192, 0, 2, 2]));
+        assert_eq!(list[0].destination, "192.0.2.2");
         assert_eq!(list[0].holds_for_s, Some(10.0));
         kernel.starts = Starts::default();
         assert_eq!(kernel.rate("192.0.2.2"), None);
@@ -307,6 +329,34 @@ mod tests {
         kernel.advise("192.0.2.1", start(2000, 20), 1);
         let held = kernel.maps.of(&to("192.0.2.1")).unwrap().unwrap();
         assert_eq!((held.rate(), held.held_until_ns()), (2000, 5));
+    }
+
+    #[test]
+    fn an_answer_for_a_prefix_replaces_what_was_advised_of_the_peer() {
+        let Some(mut kernel) = Kernel::new() else {
+            return;
+        };
+        kernel.advise("192.0.2.1", start(1000, 10), 0);
+        kernel.advise("192.0.2.2", start(1000, 10), 0);
+        let prefix = Destination::new(7, "192.0.2.0".parse().unwrap(), 24).unwrap();
+        for (peer, rate) in [("192.0.2.1", 2000), ("192.0.2.2", 1000)] {
+            let maps = kernel.loaded.advised_starts().unwrap();
+            if peer == "192.0.2.2" {
+                kernel.find_wrong(peer);
+            }
+            kernel.starts.replace(&to(peer), &prefix, SECOND);
+            let advised = kernel
+                .starts
+                .advise(prefix, "c", maps, start(2000, 20), SECOND);
+            advised.unwrap();
+            assert_eq!(kernel.maps.find(&to(peer)).unwrap().unwrap().rate(), rate);
+        }
+        let list = kernel.starts.list(2 * SECOND);
+        let told: Vec<_> = list
+            .iter()
+            .map(|one| (one.destination.as_str(), one.holds_for_s))
+            .collect();
+        assert_eq!(told, [("192.0.2.0/24", Some(18.0)), ("192.0.2.2", None)]);
     }
 
     #[test]

@@ -168,6 +168,7 @@ impl Watch {
             yielded_seconds: self.yielded_ns.map(|ns| ns as f64 / 1e9),
             congestion_control: given.map(str::to_owned),
             seconds,
+            advised: None,
             counts,
             connections: connections.collect(),
         }
@@ -248,6 +249,9 @@ pub struct Summary {
     pub seconds: f64,
     /// Time during which any connection has yielded to others, seconds; `None` if no control tells.
     pub yielded_seconds: Option<f64>,
+    /// Connections that followed advice; `None` if nobody tells.
+    #[serde(default)]
+    pub advised: Option<u64>,
     /// What became of them.
     #[serde(flatten)]
     pub counts: Counts,
@@ -316,13 +320,19 @@ impl fmt::Display for Summary {
         if let Some(yielded) = self.yielded_seconds {
             write!(out, "; yielded to others for {yielded:.1} s")?;
         }
+        if let Some(advised) = self.advised {
+            let who = count(advised, "connection has", "connections have");
+            write!(out, "; {who} followed the advisor")?;
+        }
         let Counts {
             own,
             refused,
             ignored,
             ..
         } = self.counts;
-        if let (Some(control), 1..) = (&self.congestion_control, own) {
+        let advised = self.advised.map(|_| "the advised one");
+        let wanted = self.congestion_control.as_deref().or(advised);
+        if let (Some(control), 1..) = (wanted, own) {
             let who = count(own, "connection keeps", "connections keep");
             write!(
                 out,
@@ -387,6 +397,7 @@ mod tests {
             congestion_control: Some("fw_fairwind".to_owned()),
             seconds: 10.0,
             yielded_seconds: Some(2.5),
+            advised: None,
             counts: Counts::default(),
             connections: vec![connection(12_500_000, Some(2.5)), connection(0, None)],
         };
@@ -405,6 +416,7 @@ mod tests {
             congestion_control: Some("bbr".to_owned()),
             seconds: 1.0,
             yielded_seconds: None,
+            advised: Some(1),
             counts: Counts {
                 given: 3,
                 own: 1,
@@ -415,7 +427,7 @@ mod tests {
         };
         assert_eq!(
             summary.to_string(),
-            "0 connections\n1 connection keeps the congestion control that the program has chosen, and not bbr (--force)\n\
+            "0 connections; 1 connection has followed the advisor\n1 connection keeps the congestion control that the program has chosen, and not bbr (--force)\n\
              the kernel has refused the congestion control of 2 connections\n\
              taken care of without rights, by the options of sockets\nleft out: advice; io_uring"
         );

@@ -1,5 +1,6 @@
 //! `fairwind agent` as an operator meets it: on control groups and network namespaces of the tests' own.
 
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -868,6 +869,51 @@ fn rules_follow_the_advisor() {
     assert!(!program.controls("first")[0].starts_with("fw_"));
 }
 
+#[test]
+fn one_answer_is_for_all_peers_of_its_prefix() {
+    if !may_run() {
+        return;
+    }
+    let answer = |prefix: &str| {
+        let cubic = json!({"congestion_control": "fw_cubic", "prefix": prefix});
+        Reply::Advice(advice(600.0, cubic))
+    };
+    // Another path's, which does not have the peer.
+    let replies = vec![answer("192.0.2.0/24"), answer("127.0.0.0/16")];
+    let advisor = TestAdvisor::answering(replies);
+    let host = Host::new();
+    host.policy(&format!(
+        "advisor = \"{}\"\n[[rule]]\nname = \"all\"\nadvised = true\ncongestion_control = \"reno\"\n\
+         match = {{ direction = \"out\" }}\n",
+        advisor.url()
+    ));
+    let _agent = host.agent(&[]);
+    let mut program = host.program();
+    let listen = |address: &str| format!("listen('{address}')");
+    let pair =
+        |server: &str| format!("pair(kept['{server}'], None, lambda s: s.bind(('127.9.0.1', 0)))");
+    program.keep("one", &listen("127.0.0.1"));
+    program.keep("two", &listen("127.0.7.2"));
+    program.keep("far", &listen("127.1.0.1"));
+    program.keep("first", &pair("one"));
+    wait_until("the advisor is asked", || advisor.asked().len() == 1);
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(program.controls("first")[0], "reno", "that is no answer");
+    wait_until("the advice is followed", || {
+        program.controls("first")[0].starts_with("fw_cubic")
+    });
+    // Known before their SYN, without a question.
+    program.keep("second", &pair("two"));
+    assert!(program.controls("second")[0].starts_with("fw_cubic"));
+    assert_eq!(advisor.asked().len(), 2);
+    program.keep("third", &pair("far"));
+    assert_eq!(program.controls("third")[0], "reno");
+    wait_until("that peer is asked about", || {
+        let asked = advisor.asked();
+        asked.last().unwrap().ends_with("host=127.1.0.1")
+    });
+}
+
 /// The answer that a path carries 100 Mbit/s at least, in 100 ms.
 pub(crate) fn forecast(control: &str) -> Reply {
     let forecast = json!({
@@ -1010,6 +1056,38 @@ fn an_advised_start_ends_with_the_agent_or_by_its_time() {
     agent.child.wait().unwrap();
     let holds_for_s = advised()[0]["holds_for_s"].as_u64().unwrap();
     assert!(holds_for_s <= 50, "{holds_for_s} s after the agent");
+
+    let mut prefixed = json!({"prefix": "127.0.0.0/16", "rtt_ms": 100.0});
+    prefixed["interval_mbps"] = json!([80.0, 90.0]);
+    prefixed["congestion_control"] = json!("fwagent_cubic");
+    let stale = json!({"prefix": "127.0.0.0/16", "congestion_control": "fwagent_cubic", "interval_mbps": null});
+    let replies = [advice(3.0, prefixed), advice(600.0, stale)].map(Reply::Advice);
+    let advisor = TestAdvisor::answering(replies.into());
+    host.policy(&format!(
+        "advisor = \"{}\"\n[[rule]]\nname = \"all\"\nadvised = true\nmatch = {{ direction = \"out\" }}\n",
+        advisor.url()
+    ));
+    let mut agent = Agent::start(mounted.inside(&host.command(&[])));
+    program.keep("third", peer);
+    let destinations = || {
+        let advised = advised();
+        let all = advised.as_array().unwrap().iter();
+        let all = all.map(|one| one["destination"].as_str().unwrap().to_owned());
+        all.collect::<BTreeSet<String>>()
+    };
+    // The earlier agent's ends by its time.
+    wait_until("the prefix is advised", || {
+        destinations() == ["127.0.0.0/16", "127.0.0.1/32"].map(str::to_owned).into()
+    });
+    let told = host.status()["advised_starts"][0]["destination"].clone();
+    assert_eq!(told, "127.0.0.0/16");
+    wait_until("there is no forecast any more", || {
+        program.eval("kept['third'][0].sendall(b'x') or kept['third'][1].recv(1)");
+        destinations() == ["127.0.0.1/32".to_owned()].into()
+    });
+    agent.signal(libc::SIGTERM);
+    agent.child.wait().unwrap();
+    program.keep("third", "None");
     program.keep("first", "None");
     program.keep("second", "None");
     fairwind(&["cc", "unload", "cubic", "--prefix", "fwagent_"]);

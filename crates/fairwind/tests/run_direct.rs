@@ -7,8 +7,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fairwind_testing::advisor::{Reply, TestAdvisor, advice};
 use fairwind_testing::{in_new_network_namespace, or_skip, permitted, root, wait_until};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::everybody::Everybody;
 use crate::run::{Cubic, OF_ITSELF_AND_A_CHILD, PROBE, text, words};
@@ -222,11 +223,6 @@ fn if_nothing_can_be_done_the_command_does_not_run() {
         "{said}"
     );
     assert!(said.contains("nothing of it can be done"), "{said}");
-    let said = refused(&["--advised"], "id", 1);
-    assert!(
-        said.contains("advice, which takes an agent or rights"),
-        "{said}"
-    );
     let said = refused(&["--control", "renoo"], "id", 2);
     assert!(
         said.contains("there is no congestion control `renoo`"),
@@ -234,6 +230,202 @@ fn if_nothing_can_be_done_the_command_does_not_run() {
     );
     let said = refused(&["--limit", "1Mbit/s"], "/nonexistent/program", 2);
     assert!(said.contains("No such file"), "{said}");
+}
+
+/// Runs a program of Python's beside an advisor with these replies, where the kernel tunes buffers up to 64 KiB. Returns what
+/// the advisor was asked, too.
+fn advised(
+    options: &'static [&'static str],
+    replies: Vec<Reply>,
+    program: &'static str,
+) -> (Output, Vec<String>) {
+    in_new_network_namespace(move || {
+        for tuned in ["tcp_rmem", "tcp_wmem"] {
+            fs::write(format!("/proc/sys/net/ipv4/{tuned}"), "4096 16384 131072").unwrap();
+        }
+        let advisor = TestAdvisor::answering(replies);
+        let everybody = Everybody::new();
+        let program = format!("{PROBE}{WINDOW}{ADVISED}{program}");
+        let url = format!("--advised={}", advisor.url());
+        let options = [&[url.as_str()], options].concat();
+        let command = ["/usr/bin/python3", "-c", &program];
+        let output = run(&everybody, &options, &command).output().unwrap();
+        (output, advisor.asked())
+    })
+}
+
+/// Connections to peers, and what they have been given.
+const ADVISED: &str = "
+def peer(address): return pair(socket.AF_INET, address, here='127.0.0.3')
+given = lambda s: (control(s), s.getsockopt(1, 47))
+buffers = lambda s: (s.getsockopt(1, 7), s.getsockopt(1, 8))
+usual = open('/proc/sys/net/ipv4/tcp_congestion_control').read().strip()
+def until(is_there):
+    end = time.monotonic() + 20
+    while not is_there() and time.monotonic() < end: time.sleep(0.01)
+    return is_there()
+";
+
+#[test]
+fn advice_is_followed_and_known_before_the_syn_in_all_of_its_prefix() {
+    if !permitted(root()) {
+        return;
+    }
+    let slow = json!({
+        "congestion_control": "reno", "pacing_mbps": 8.0, "available_mbps": 10.0,
+        "send_buffer_bytes": 100_000, "receive_buffer_bytes": 90_000, "prefix": "127.0.0.0/16",
+    });
+    let (output, asked) = advised(
+        &["--json"],
+        vec![Reply::Advice(advice(600.0, slow))],
+        "
+client, accepted = peer('127.0.0.2')
+print(until(lambda: given(client) == given(accepted) == ('reno', 1000000)))
+print(until(lambda: buffers(client) == buffers(accepted) == (200000, 180000)))
+server = socket.create_server(('127.0.5.5', 0))
+other = socket.socket()
+other.bind(('127.0.0.3', 0))
+other.connect(server.getsockname())
+print(given(other) == ('reno', 1000000), buffers(other) == (200000, 180000))
+own, _ = pair(socket.AF_INET, '127.0.0.1')
+time.sleep(0.3)
+print(control(own) == usual)
+",
+    );
+    assert_eq!(words(&output), ["True"; 5], "{}", text(&output.stderr));
+    // Both peers have come at once.
+    assert!(asked.len() <= 2, "{asked:?}");
+    let told = told(&output);
+    assert_eq!(told["left_out"], json!([]));
+    assert_eq!((&told["advised"], &told["given"]), (&json!(3), &json!(3)));
+}
+
+#[test]
+fn the_advisor_is_asked_again_and_the_limit_stays() {
+    if !permitted(root()) {
+        return;
+    }
+    let slow = json!({"congestion_control": "reno", "pacing_mbps": 8.0, "available_mbps": 10.0});
+    let fast = json!({"congestion_control": null, "pacing_mbps": 80.0});
+    let (output, asked) = advised(
+        &["--limit", "16Mbit/s"],
+        vec![
+            Reply::Failure,
+            Reply::Advice(advice(0.5, slow)),
+            Reply::Advice(advice(600.0, fast)),
+        ],
+        "
+server = socket.create_server(('127.0.0.2', 0))
+client = socket.socket()
+client.connect(server.getsockname())
+print(client.getsockopt(1, 47))
+print(until(lambda: given(client) == ('reno', 1000000)))
+print(until(lambda: given(client) == (usual, 2000000)))
+",
+    );
+    assert_eq!(words(&output), ["2000000", "True", "True"]);
+    assert!(asked.len() >= 3, "{asked:?}");
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("1 connection has followed the advisor"),
+        "{said}"
+    );
+    assert!(said.contains("left out: advice: http://"), "{said}");
+}
+
+#[test]
+fn what_of_advice_needs_rights_is_told_with_what_would_help() {
+    if !permitted(root()) {
+        return;
+    }
+    let off = json!({
+        "mode": "no-congestion-control", "congestion_control": "nocc", "pacing_mbps": 8.0,
+    });
+    let (output, _) = advised(
+        &[],
+        vec![Reply::Advice(advice(600.0, off))],
+        "
+client, _ = peer('127.0.0.2')
+time.sleep(0.5)
+print(control(client) == usual, client.getsockopt(1, 47) != 1000000)
+",
+    );
+    let said = text(&output.stderr);
+    let not_own = "is not declared as own here: --allow-nocc";
+    assert!(said.contains(not_own), "{said}");
+    assert_eq!(words(&output), ["True"; 2]);
+    // Nobody may take that one. What else is advised is followed.
+    let forbidden =
+        json!({"congestion_control": "sfsack", "pacing_mbps": 8.0, "available_mbps": 9.0});
+    let (output, _) = advised(
+        &[],
+        vec![Reply::Advice(advice(600.0, forbidden))],
+        "
+client, accepted = peer('127.0.0.2')
+print(until(lambda: given(client) == given(accepted) == (usual, 1000000)))
+",
+    );
+    assert_eq!(words(&output), ["True"]);
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("left out: congestion control fw_sfsack is advised, but "),
+        "{said}"
+    );
+    let helps = said.contains("fairwind cc load sfsack") || said.contains("tcp_allowed");
+    assert!(helps, "{said}");
+    assert!(
+        said.contains("2 connections have followed the advisor"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_choice_of_the_programs_own_is_kept_from_the_advisor_unless_forced() {
+    if !permitted(root()) {
+        return;
+    }
+    let reno = json!({"congestion_control": "reno", "pacing_mbps": 8.0, "available_mbps": 9.0});
+    const CHOOSES: &str = "
+client, accepted = peer('127.0.0.2')
+client.setsockopt(6, 13, usual.encode())
+print(until(lambda: given(accepted) == ('reno', 1000000)))
+print(until(lambda: client.getsockopt(1, 47) == 1000000))
+time.sleep(0.1)
+print(control(client) == usual)
+";
+    let replies = vec![Reply::Advice(advice(600.0, reno))];
+    let (kept, _) = advised(&[], replies.clone(), CHOOSES);
+    assert_eq!(words(&kept), ["True"; 3]);
+    let said = text(&kept.stderr);
+    let own = "1 connection keeps the congestion control that the program has chosen, and not the advised one";
+    assert!(said.contains(own), "{said}");
+    let (forced, _) = advised(&["--force"], replies, CHOOSES);
+    assert_eq!(words(&forced), ["True", "True", "False"]);
+}
+
+#[test]
+fn without_an_advisor_the_command_runs_and_that_is_told() {
+    if !permitted(root()) {
+        return;
+    }
+    let options = &["--advised=http://127.0.0.1:1", "--json"];
+    let output = probe(
+        options,
+        "
+client, accepted = pair(socket.AF_INET, '127.0.0.2', here='127.0.0.3')
+time.sleep(0.5)
+client.sendall(b'x')
+print(accepted.recv(1))
+",
+    );
+    assert_eq!(words(&output), ["b'x'"]);
+    let told = told(&output);
+    let left_out = told["left_out"][0].as_str().unwrap();
+    assert!(
+        left_out.starts_with("advice: http://127.0.0.1:1"),
+        "{left_out}"
+    );
+    assert_eq!((&told["advised"], &told["given"]), (&json!(0), &json!(0)));
 }
 
 #[test]

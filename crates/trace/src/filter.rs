@@ -74,16 +74,22 @@ fn octets(address: IpAddr) -> Ipv6Addr {
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let length = self.mask.count_ones();
-        let address = Ipv6Addr::from(self.address);
-        match address.to_ipv4_mapped() {
-            Some(v4) if length >= 96 => write!(f, "{v4}/{}", length - 96),
-            _ => write!(f, "{address}/{length}"),
-        }
+        let (address, length) = self.prefix();
+        write!(f, "{address}/{length}")
     }
 }
 
 impl Network {
+    /// The first address, and how many of its bits count.
+    pub fn prefix(self) -> (IpAddr, u8) {
+        let length = self.mask.count_ones() as u8;
+        let address = Ipv6Addr::from(self.address);
+        match address.to_ipv4_mapped() {
+            Some(v4) if length >= 96 => (v4.into(), length - 96),
+            _ => (address.into(), length),
+        }
+    }
+
     /// Whether the address is in it; an IPv4 address as the IPv6 address that it is mapped to.
     pub fn contains(self, address: IpAddr) -> bool {
         u128::from(octets(address)) & self.mask == self.address

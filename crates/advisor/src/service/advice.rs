@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fairwind_advice::wire::Answer;
-use fairwind_advice::{Advice, History, ModelKind, Request, Settings, advise};
+use fairwind_advice::{Advice, History, ModelKind, Prefix, Request, Settings, advise};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Service;
@@ -20,9 +20,17 @@ const RESOLVES_WITHIN: Duration = Duration::from_millis(500);
 impl Service {
     /// The path that leads to a host, an address or a name. Names that are not declared are resolved.
     pub async fn route(&self, host: &str) -> Result<Option<Arc<KnownPath>>, ServiceError> {
+        Ok(self.find(host).await?.map(|(path, _)| path))
+    }
+
+    /// The same, and the destinations around the host that have that path, if it is an address.
+    async fn find(
+        &self,
+        host: &str,
+    ) -> Result<Option<(Arc<KnownPath>, Option<Prefix>)>, ServiceError> {
         let directory = self.directory();
         if let Some(path) = directory.route(host) {
-            return Ok(Some(Arc::clone(path)));
+            return Ok(Some((Arc::clone(path), directory.prefix(host))));
         }
         if host::address(host).is_some() || directory.is_empty() {
             return Ok(None);
@@ -35,7 +43,7 @@ impl Service {
             let path = directory.route(&address.to_string());
             path.cloned()
         });
-        Ok(path)
+        Ok(path.map(|path| (path, None)))
     }
 
     /// Advice for a transfer to or from a host. Without a path it is the kernel's defaults.
@@ -46,8 +54,8 @@ impl Service {
         interface: Interface,
     ) -> Result<Answer, ServiceError> {
         let begin = Instant::now();
-        let answer = match self.route(host).await? {
-            Some(path) => match self.advice_for(&path, request).await {
+        let answer = match self.find(host).await? {
+            Some((path, prefix)) => match self.advice_for(&path, prefix, request).await {
                 // The path was removed in the meantime.
                 Err(ServiceError::NoPath(_)) => self.without_path(host, request),
                 answer => answer?,
@@ -63,6 +71,7 @@ impl Service {
     async fn advice_for(
         &self,
         path: &KnownPath,
+        prefix: Option<Prefix>,
         request: &Request,
     ) -> Result<Answer, ServiceError> {
         let history = self.history(path).await?;
@@ -74,7 +83,11 @@ impl Service {
                 meanwhile(&history, request, now, &path.settings)
             }
         };
-        Ok(self.answer(advice, Some(path.config().name.clone())))
+        let name = path.config().name.clone();
+        Ok(Answer {
+            prefix,
+            ..self.answer(advice, Some(name))
+        })
     }
 
     fn without_path(&self, host: &str, request: &Request) -> Answer {
@@ -90,6 +103,7 @@ impl Service {
             advice,
             path,
             ask_again_after_s: self.clock().real(wait).as_secs_f64(),
+            prefix: None,
         }
     }
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use fairwind_advice::Settings;
+use fairwind_advice::{Prefix, Settings};
 use ipnet::IpNet;
 
-use crate::host::{HostPattern, Routes};
+use crate::host::{self, HostPattern, Routes};
 use crate::path::{PathConfig, PathError};
 use crate::store::{PathId, StoredPath};
 
@@ -137,6 +137,19 @@ impl Directory {
         self.by_id.get(&path?)
     }
 
+    /// The destinations around an address that all have its path; none for a name, and without a path.
+    pub fn prefix(&self, host: &str) -> Option<Prefix> {
+        let address = host::address(host)?;
+        let path = self.route(host)?.stored.id;
+        let prefix = match self.routes.find_address(address) {
+            Some((prefix, of)) if of == path => prefix,
+            // It is the address of a name.
+            _ => Prefix::host(address),
+        };
+        let prefix = self.routes.part_of(prefix, address, path);
+        Some(self.resolved.part_of(prefix, address, path))
+    }
+
     fn names_exactly(&self, host: &str, path: PathId) -> bool {
         let Ok(pattern) = host.parse::<HostPattern>() else {
             return false;
@@ -204,6 +217,29 @@ mod tests {
         );
         let without = directory.without(PathId(2));
         assert_eq!(name(&without, "192.0.2.7").as_deref(), Some("net"));
+    }
+
+    #[test]
+    fn a_prefix_leaves_out_the_addresses_of_names() {
+        let directory = Directory::default()
+            .with(path(1, "net", &["192.0.2.0/24"]))
+            .with(path(2, "host", &["data.example.org"]));
+        let prefix = |directory: &Directory, host: &str| {
+            let prefix = directory.prefix(host)?;
+            Some(prefix.to_string())
+        };
+        let whole = Some("192.0.2.0/24".to_owned());
+        assert_eq!(prefix(&directory, "192.0.2.1"), whole);
+        assert_eq!(prefix(&directory, "::ffff:192.0.2.1"), whole);
+        assert_eq!(prefix(&directory, "data.example.org"), None);
+        assert_eq!(prefix(&directory, "198.51.100.1"), None);
+        let found = [("192.0.2.9".parse().unwrap(), PathId(2))];
+        let directory = directory.with_addresses(&found);
+        let part = |host: &str| prefix(&directory, host).unwrap();
+        assert_eq!(part("192.0.2.1"), "192.0.2.0/29");
+        assert_eq!(part("192.0.2.8"), "192.0.2.8/32");
+        assert_eq!(part("192.0.2.9"), "192.0.2.9/32");
+        assert_eq!(part("192.0.2.200"), "192.0.2.128/25");
     }
 
     #[test]

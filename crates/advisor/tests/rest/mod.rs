@@ -38,6 +38,35 @@ fn a_service_without_configuration_advises_the_kernels_defaults() {
 }
 
 #[test]
+fn an_answer_names_the_destinations_that_it_holds_for() {
+    let service = Running::start();
+    service.put_path("net", &["192.0.2.0/24", "::/0"], json!({}));
+    service.put_path("part", &["192.0.2.128/25"], json!({}));
+    service.put_path("named", &["here.example.org", "198.51.100.7"], json!({}));
+    let client = service.client();
+    let of = |host: &str| {
+        let answer = client.advice(host, None).unwrap();
+        let prefix = answer.prefix.map(|prefix| prefix.to_string());
+        (answer.path, prefix)
+    };
+    let known = |path: &str, prefix: &str| (Some(path.to_owned()), Some(prefix.to_owned()));
+    assert_eq!(of("192.0.2.7"), known("net", "192.0.2.0/25"));
+    assert_eq!(of("::ffff:192.0.2.7"), known("net", "192.0.2.0/25"));
+    assert_eq!(of("192.0.2.200"), known("part", "192.0.2.128/25"));
+    assert_eq!(of("198.51.100.7"), known("named", "198.51.100.7/32"));
+    assert_eq!(of("here.example.org"), (Some("named".to_owned()), None));
+    assert_eq!(of("203.0.113.1"), (None, None));
+    // Not the addresses of IPv4, which other paths have.
+    let (path, prefix) = of("2001:db8::7");
+    assert_eq!(
+        (path.as_deref(), prefix.as_deref()),
+        (Some("net"), Some("2000::/3"))
+    );
+    let _: Value = client.delete("/v1/paths/part").unwrap();
+    assert_eq!(of("192.0.2.7"), known("net", "192.0.2.0/24"));
+}
+
+#[test]
 fn a_new_sample_decides_the_next_answer() {
     let service = Running::start();
     let client = service.client();

@@ -26,18 +26,25 @@ struct peer {
 	u32 address[4];
 };
 
-/* Advice on a peer. src/advised.rs repeats the layout. */
+/* Advice on peers. src/advised.rs repeats the layout. */
 struct advice {
 	struct action action;
 	u64 asks_ns; /* CLOCK_MONOTONIC, when to ask again */
-	u64 ends_ns; /* when it no longer holds; 0: there is none yet */
+	u64 ends_ns; /* when it no longer holds */
 	u32 number; /* another with each answer */
 	u32 unused;
 };
+
+/* Peers whose first bits are the same, as src/told.rs has them by what an answer holds for. */
+struct peers {
+	u32 bits; /* of what follows */
+	struct peer peer;
+};
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1 << 12);
-	__type(key, struct peer);
+	__type(key, struct peers);
 	__type(value, struct advice);
 } advised SEC(".maps");
 
@@ -47,25 +54,38 @@ struct {
 	__uint(max_entries, 1 << 16);
 } asked SEC(".maps");
 
+/* Peers that nothing is advised of: when to name them again, CLOCK_MONOTONIC. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1 << 12);
+	__type(key, struct peer);
+	__type(value, u64);
+} unanswered SEC(".maps");
+
 /* A peer that there is no answer about is named again after this. */
 enum { RETRY_NS = 1000000000 };
 
-/* What is advised of the peer now; none if nothing is. */
+/* What is advised of the peer now, by the longest prefix; none if nothing is. */
 static __always_inline struct advice *advice_on(const struct peer *peer, u64 now)
 {
-	struct advice *advice = bpf_map_lookup_elem(&advised, peer), none = {};
+	struct peers key = { .bits = 8 * sizeof(*peer), .peer = *peer };
+	struct advice *advice = bpf_map_lookup_elem(&advised, &key);
+	u64 *again, next = now + RETRY_NS;
 
-	if (!advice) {
-		none.asks_ns = now + RETRY_NS;
-		bpf_map_update_elem(&advised, peer, &none, BPF_NOEXIST);
-		bpf_ringbuf_output(&asked, (void *)peer, sizeof(*peer), 0);
-		return 0;
+	if (advice && now < advice->ends_ns) {
+		/* Of all peers that it holds for, one is named. */
+		if (now >= advice->asks_ns) {
+			advice->asks_ns = next;
+			bpf_ringbuf_output(&asked, (void *)peer, sizeof(*peer), 0);
+		}
+		return advice;
 	}
-	if (now >= advice->asks_ns) {
-		advice->asks_ns = now + RETRY_NS;
+	again = bpf_map_lookup_elem(&unanswered, peer);
+	if (!again || now >= *again) {
+		bpf_map_update_elem(&unanswered, peer, &next, BPF_ANY);
 		bpf_ringbuf_output(&asked, (void *)peer, sizeof(*peer), 0);
 	}
-	return now < advice->ends_ns ? advice : 0;
+	return 0;
 }
 
 #endif

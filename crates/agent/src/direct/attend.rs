@@ -5,6 +5,7 @@ use std::time::Duration;
 use fairwind_kernel::seccomp::{Call, Listener, Notification, Process};
 use rustix::io::Errno;
 
+use super::connections::Opening;
 use super::socket::{Kind, Taken};
 use super::watch::Shared;
 
@@ -86,7 +87,7 @@ fn concern(
     };
     let plan = shared.plan();
     if kind_of_call == Call::ChooseControl {
-        if plan.is_forced && plan.control.is_some() {
+        if plan.is_forced && plan.chooses_control() {
             shared.connections().ignored += 1;
             return Answer::Pretend;
         }
@@ -94,7 +95,18 @@ fn concern(
         return Answer::Proceed;
     }
     let has_chosen = shared.connections().has_chosen(cookie);
-    let given = socket.give(plan, has_chosen);
+    // It may have tried to connect before, and follow advice since.
+    let before = shared.connections().take_lent(cookie);
+    let (mut lent, mut given) = match before {
+        Some((lent, given)) => (Some(lent), given),
+        None => (None, socket.give(plan, has_chosen)),
+    };
+    if shared.advice().is_some()
+        && let Some(peer) = call.destination()
+    {
+        let advised = shared.advise_beginning(&mut lent, socket, peer, has_chosen);
+        given = advised.unwrap_or(given);
+    }
     let (control, program) = (socket.control(), process.name());
     if kind_of_call == Call::Listen {
         let address = socket.local();
@@ -102,7 +114,13 @@ fn concern(
         connections.listens(cookie, address, given, &control, program);
     } else {
         let holder = (process, call.descriptor());
-        shared.opens(cookie, inode, holder, given, control, program);
+        let opening = Opening {
+            given,
+            lent,
+            control,
+            program,
+        };
+        shared.opens(cookie, inode, holder, opening);
     }
     Answer::Proceed
 }

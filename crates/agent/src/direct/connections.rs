@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use fairwind_kernel::TcpInfo;
 use fairwind_kernel::seccomp::Process;
 use fairwind_kernel::sock_diag;
+use fairwind_transfer::advised::Lent;
 use fairwind_transfer::background::Law;
 
 use super::plan::Plan;
@@ -36,11 +37,24 @@ pub(super) struct One {
     pub given: Given,
     /// If it is held down.
     pub law: Option<Law>,
+    /// If it follows advice.
+    pub lent: Option<Lent>,
     /// Bytes received at the latest look, and when a look has last found more.
     pub received: u64,
     pub latest: Instant,
     opened: Instant,
     has_begun: bool,
+    /// When it is looked at next.
+    due: Option<Instant>,
+}
+
+/// A connection before its SYN.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub given: Given,
+    pub lent: Option<Lent>,
+    pub control: String,
+    pub program: String,
 }
 
 impl One {
@@ -75,7 +89,7 @@ pub(super) struct Connections {
     /// Sockets whose program has chosen their congestion control.
     chosen: HashSet<u64>,
     /// When to look at which.
-    pub due: BTreeSet<(Instant, u64)>,
+    due: BTreeSet<(Instant, u64)>,
     /// Calls by which a program would have chosen another control.
     pub ignored: u64,
     /// Connections of Multipath TCP.
@@ -125,15 +139,13 @@ impl Connections {
     }
 
     /// A socket is about to connect. It may have tried before.
-    pub(super) fn opens(
-        &mut self,
-        cookie: u64,
-        inode: u64,
-        holder: Holder,
-        given: Given,
-        control: String,
-        program: String,
-    ) {
+    pub(super) fn opens(&mut self, cookie: u64, inode: u64, holder: Holder, opening: Opening) {
+        let Opening {
+            given,
+            lent,
+            control,
+            program,
+        } = opening;
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         self.add(
             cookie,
@@ -144,6 +156,47 @@ impl Connections {
         let one = self.known.get_mut(&cookie).expect("it has been added");
         one.holder = Some(holder);
         one.given = given;
+        one.lent = lent;
+    }
+
+    /// What it is as advice has left it, until it opens.
+    pub(super) fn take_lent(&mut self, cookie: u64) -> Option<(Lent, Given)> {
+        let one = self.known.get_mut(&cookie)?;
+        Some((one.lent.take()?, one.given))
+    }
+
+    /// Lets it be looked at then, and not before.
+    pub(super) fn schedule(&mut self, at: Instant, cookie: u64) {
+        let Some(one) = self.known.get_mut(&cookie) else {
+            return;
+        };
+        if let Some(before) = one.due.replace(at) {
+            self.due.remove(&(before, cookie));
+        }
+        self.due.insert((at, cookie));
+    }
+
+    /// When the next one is to be looked at.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// The next one to be looked at by now.
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<u64> {
+        let (due, cookie) = *self.due.first()?;
+        if due > now {
+            return None;
+        }
+        self.due.pop_first();
+        if let Some(one) = self.known.get_mut(&cookie) {
+            one.due = None;
+        }
+        Some(cookie)
+    }
+
+    /// Lets none be looked at.
+    pub(super) fn rest(&mut self) {
+        self.due.clear();
     }
 
     fn add(&mut self, cookie: u64, inode: u64, given: Given, told: Connection) {
@@ -156,10 +209,12 @@ impl Connections {
                 holder: None,
                 given,
                 law: None,
+                lent: None,
                 received: 0,
                 latest: Instant::now(),
                 opened: Instant::now(),
                 has_begun: false,
+                due: None,
             }
         });
     }
@@ -243,7 +298,12 @@ impl Connections {
     }
 
     /// What they did.
-    pub(super) fn summary(&self, plan: &Plan, seconds: f64, unseen: Option<&str>) -> Summary {
+    pub(super) fn summary(
+        &self,
+        plan: &Plan,
+        seconds: f64,
+        unseen: impl IntoIterator<Item = String>,
+    ) -> Summary {
         let begun = || {
             let all = self
                 .order
@@ -255,13 +315,15 @@ impl Connections {
         let is_held = begun().any(|one| one.law.is_some());
         let mut left_out = plan.left_out.clone();
         left_out.extend(self.left_out());
-        left_out.extend(unseen.map(str::to_owned));
+        left_out.extend(unseen);
+        let followed = begun().filter(|one| one.lent.as_ref().is_some_and(Lent::has_followed));
         Summary {
             means: Means::Sockets,
             left_out,
             congestion_control: plan.control.clone(),
             seconds,
             yielded_seconds: is_held.then_some(self.yielded.as_secs_f64()),
+            advised: plan.advisor.is_some().then(|| followed.count() as u64),
             counts: Counts {
                 given: counted(Given::Control),
                 own: counted(Given::Own),

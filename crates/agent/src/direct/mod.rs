@@ -5,6 +5,7 @@
 //! So it is with each look at a connection that is held down: while a duplicate of a descriptor is there, a connection
 //! does not end when its program closes it, and one that lasted would keep the peer waiting.
 
+mod advice;
 mod attend;
 mod connections;
 mod plan;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 
+use fairwind_advice_client::ClientError;
 use fairwind_kernel::seccomp::{InstallError, Keeper, Listener, Process};
 use fairwind_kernel::{descendants, release, sysctl, version};
 use rustix::process::{getpid, set_child_subreaper};
@@ -51,6 +53,9 @@ pub enum DirectError {
         /// `kernel.yama.ptrace_scope`.
         scope: u64,
     },
+    /// The advisor's address is none.
+    #[error(transparent)]
+    Advisor(#[from] ClientError),
     /// Something around this process forbids it.
     #[error(
         "the sockets of the command are out of reach: pidfd_getfd: {0}; containers may forbid it"
@@ -93,7 +98,7 @@ impl Direct {
         start: impl FnOnce() -> Result<Child, RunError> + Send,
     ) -> Result<(Direct, Child), RunError> {
         check()?;
-        let shared = Arc::new(Shared::new(Plan::of(wanted)?));
+        let shared = Arc::new(Shared::new(Plan::of(wanted)?).map_err(DirectError::from)?);
         // Whose parent ends stays below this process: so it is known as the command's, and Yama lets it be reached.
         set_child_subreaper(Some(getpid())).map_err(|error| system(error.into()))?;
         thread::scope(|scope| {
@@ -141,6 +146,10 @@ fn attended_by(shared: &Arc<Shared>, listener: Listener) -> Result<Keeper, Direc
     let named = |name: &str| thread::Builder::new().name(name.to_owned());
     let of_watch = Arc::clone(shared);
     named("watch").spawn(move || watch(&of_watch))?;
+    if shared.advice().is_some() {
+        let of_advice = Arc::clone(shared);
+        named("advice").spawn(move || of_advice.ask())?;
+    }
     let of_attend = Arc::clone(shared);
     named("attend").spawn(move || attend(&of_attend, listener))?;
     Ok(keeper)

@@ -5,6 +5,7 @@ use fairwind_transfer::advised::Refusal;
 use fairwind_transfer::background::Control;
 
 use super::DirectError;
+use crate::advised::Advisor;
 use crate::attended::Wanted;
 use crate::error::RunError;
 
@@ -24,6 +25,8 @@ pub(super) struct Plan {
     pub is_lower_effort: bool,
     /// Whether what the connections receive is held down.
     pub is_held: bool,
+    /// Whose advice the connections follow.
+    pub advisor: Option<Advisor>,
     /// What is not given, and why.
     pub left_out: Vec<String>,
 }
@@ -35,14 +38,23 @@ impl Plan {
         {
             return Err(unknown.into());
         }
-        let present = |name: &str| Control::present(name).map(|one| one.name().to_owned());
         Ok(Plan::with(wanted, present)?)
+    }
+
+    /// Whether a program's own choice of a congestion control matters.
+    pub(super) fn chooses_control(&self) -> bool {
+        self.control.is_some() || self.advisor.is_some()
+    }
+
+    /// Whether connections are looked at again and again.
+    pub(super) fn looks(&self) -> bool {
+        self.is_held || self.advisor.is_some()
     }
 
     /// The same, where this says by which name the kernel has a control for everybody.
     fn with(
         wanted: &Wanted,
-        present: impl Fn(&str) -> Result<String, Refusal>,
+        present: impl Fn(&str) -> Result<String, Refusal> + Copy,
     ) -> Result<Plan, DirectError> {
         let mut left_out = Vec::new();
         let control = match &wanted.control {
@@ -59,23 +71,20 @@ impl Plan {
                 .ok(),
         };
         let control = control.or_else(|| {
-            let mut substitutes = SUBSTITUTES.iter().filter(|_| wanted.is_held);
-            let substitute = substitutes.find_map(|name| present(name).ok())?;
+            let substitute = substitute(present).filter(|_| wanted.is_held)?;
             left_out.push(format!("{substitute} is in its place"));
             Some(substitute)
         });
-        if wanted.advisor.is_some() {
-            left_out.push("advice, which takes an agent or rights".to_owned());
-        }
         let plan = Plan {
             control,
             is_forced: wanted.is_forced,
             max_rate: wanted.max_rate,
             is_lower_effort: wanted.is_lower_effort,
             is_held: wanted.is_held,
+            advisor: wanted.advisor.clone(),
             left_out,
         };
-        let is_nothing = plan.control.is_none() && plan.max_rate.is_none() && !plan.is_held;
+        let is_nothing = plan.control.is_none() && plan.max_rate.is_none() && !plan.looks();
         match is_nothing {
             true => Err(DirectError::Nothing {
                 left_out: plan.left_out,
@@ -85,7 +94,17 @@ impl Plan {
     }
 }
 
-fn reason(name: &str, Refusal { reason, fix }: &Refusal) -> String {
+/// By which name the kernel has a control for everybody.
+pub(super) fn present(name: &str) -> Result<String, Refusal> {
+    Control::present(name).map(|one| one.name().to_owned())
+}
+
+/// Another control that yields, by the kernel's name.
+pub(super) fn substitute(present: impl Fn(&str) -> Result<String, Refusal>) -> Option<String> {
+    SUBSTITUTES.iter().find_map(|name| present(name).ok())
+}
+
+pub(super) fn reason(name: &str, Refusal { reason, fix }: &Refusal) -> String {
     format!("the congestion control {name}: {reason}; as root: {fix}")
 }
 
@@ -94,7 +113,6 @@ mod tests {
     use fairwind_cc::native;
 
     use super::*;
-    use crate::advised::Advisor;
 
     fn background() -> Wanted {
         Wanted {
@@ -104,7 +122,7 @@ mod tests {
         }
     }
 
-    fn only(there: &'static str) -> impl Fn(&str) -> Result<String, Refusal> {
+    fn only(there: &'static str) -> impl Fn(&str) -> Result<String, Refusal> + Copy {
         move |name| match name {
             _ if name == there => Ok(format!("fw_{name}")),
             _ => Err(Refusal {
@@ -139,17 +157,17 @@ mod tests {
     }
 
     #[test]
-    fn parameters_and_advice_are_left_out() {
+    fn parameters_are_left_out_and_advice_is_followed() {
         let parameters = native::find("fairwind").unwrap().default_parameters();
         let wanted = Wanted {
             control: Some(Choice::Own(parameters)),
             advisor: Some(Advisor::default()),
-            max_rate: Some(1000),
             ..Wanted::default()
         };
         let plan = Plan::with(&wanted, only("fairwind")).unwrap();
         assert_eq!(plan.control, None);
-        assert_eq!(plan.left_out.len(), 2);
+        assert_eq!(plan.left_out.len(), 1);
+        assert!(plan.advisor.is_some() && plan.chooses_control() && plan.looks());
     }
 
     #[test]

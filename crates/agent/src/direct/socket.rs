@@ -1,8 +1,8 @@
 //! A socket of the command, for as long as this process has a duplicate of it.
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::{OwnedFd, RawFd};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use fairwind_kernel::seccomp::Process;
 use fairwind_kernel::{TcpInfo, sockopt};
@@ -79,6 +79,17 @@ impl Taken {
         Ok(fstat(&self.0)?.st_ino)
     }
 
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// Whether its address will be that of the peer, so far as is known before it has connected.
+    pub(super) fn is_own(&self, peer: IpAddr) -> bool {
+        let bound = self.local().map(|local| local.ip());
+        let bound = bound.filter(|address| !address.is_unspecified());
+        bound.or_else(|| source_to(peer)) == Some(peer)
+    }
+
     /// Gives it what is planned.
     pub(super) fn give(&self, plan: &Plan, has_chosen: bool) -> Given {
         if let Some(rate) = plan.max_rate {
@@ -130,6 +141,18 @@ impl Taken {
         let local = rustix::net::getsockname(&self.0).ok()?;
         Some(canonical(SocketAddr::try_from(local).ok()?))
     }
+}
+
+/// The address by which this host reaches another.
+fn source_to(peer: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr = match peer {
+        IpAddr::V4(_) => [0; 4].into(),
+        IpAddr::V6(_) => [0u16; 8].into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    // Nothing is sent; any port will do.
+    socket.connect((peer, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
 }
 
 /// An address of IPv4 as such, also where an IPv6 socket has it.

@@ -5,17 +5,22 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fairwind_advice_client::ClientError;
+use fairwind_kernel::TcpInfo;
 use fairwind_kernel::seccomp::Process;
 use fairwind_kernel::sock_diag::Diag;
-use fairwind_kernel::{descendants, open_sockets};
+use fairwind_kernel::{descendants, monotonic_ns, open_sockets};
+use fairwind_transfer::advised::{Event, Lent, Setting};
 use fairwind_transfer::background::{Law, Neighbours, Seen};
 
-use super::connections::{Connections, Holder, One};
+use super::advice::{Advice, Known};
+use super::connections::{Connections, Holder, One, Opening};
 use super::plan::Plan;
 use super::socket::{Given, Taken};
 use crate::summary::Summary;
@@ -26,6 +31,8 @@ const SETTLES: Duration = Duration::from_millis(1);
 const INTERVAL: Duration = Duration::from_millis(10);
 const QUIET: Duration = Duration::from_secs(1);
 const QUIET_INTERVAL: Duration = Duration::from_millis(160);
+/// Between looks at one that follows advice and is not held down.
+const ADVISED_INTERVAL: Duration = Duration::from_millis(100);
 /// Between searches for accepted connections, and for descriptors.
 const SEARCH: Duration = Duration::from_millis(50);
 /// More than a receiver can offer, bytes.
@@ -45,6 +52,8 @@ pub(super) struct Shared {
     diag: Mutex<Option<Diag>>,
     /// What else the host receives.
     neighbours: Mutex<Neighbours>,
+    /// If connections follow any.
+    advice: Option<Advice>,
     is_due: Condvar,
     /// Nobody is held down any more. Changes under the lock of the connections.
     is_released: AtomicBool,
@@ -59,8 +68,9 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(super) fn new(plan: Plan) -> Shared {
-        Shared {
+    pub(super) fn new(plan: Plan) -> Result<Shared, ClientError> {
+        Ok(Shared {
+            advice: plan.advisor.as_ref().map(Advice::of).transpose()?,
             plan,
             began: Instant::now(),
             connections: Mutex::default(),
@@ -68,7 +78,7 @@ impl Shared {
             neighbours: Mutex::default(),
             is_due: Condvar::new(),
             is_released: AtomicBool::new(false),
-        }
+        })
     }
 
     pub(super) fn plan(&self) -> &Plan {
@@ -97,13 +107,11 @@ impl Shared {
         cookie: u64,
         inode: u64,
         (process, descriptor): (Process, i32),
-        given: Given,
-        control: String,
-        program: String,
+        opening: Opening,
     ) {
         let holder = (Arc::new(process), descriptor);
         let mut connections = self.connections();
-        connections.opens(cookie, inode, holder, given, control, program);
+        connections.opens(cookie, inode, holder, opening);
         self.look_soon(&mut connections, cookie);
     }
 
@@ -117,19 +125,101 @@ impl Shared {
     }
 
     fn look_soon(&self, connections: &mut Connections, cookie: u64) {
-        connections.due.insert((Instant::now() + SETTLES, cookie));
+        connections.schedule(Instant::now() + SETTLES, cookie);
         self.is_due.notify_one();
+    }
+
+    /// What connections are advised, if they follow that.
+    pub(super) fn advice(&self) -> Option<&Advice> {
+        self.advice.as_ref()
+    }
+
+    /// Asks the advisor while the process lives. Connections follow an answer at once.
+    pub(super) fn ask(&self) {
+        let Some(advice) = &self.advice else { return };
+        advice.ask(|prefix| {
+            let mut connections = self.connections();
+            let now = Instant::now();
+            let of = connections
+                .open()
+                .filter(|(_, one)| prefix.contains(one.told.remote.ip()));
+            let of: Vec<u64> = of.map(|(cookie, _)| cookie).collect();
+            for cookie in of {
+                connections.schedule(now, cookie);
+            }
+            self.is_due.notify_one();
+        })
+    }
+
+    /// Lets a socket that is about to connect to a peer follow what is advised, if that is known; otherwise the advisor is
+    /// asked. Returns what has become of its congestion control, if something has.
+    pub(super) fn advise_beginning(
+        &self,
+        lent: &mut Option<Lent>,
+        socket: &Taken,
+        peer: IpAddr,
+        has_chosen: bool,
+    ) -> Option<Given> {
+        let advice = self.advice.as_ref()?;
+        if socket.is_own(peer) {
+            return None;
+        }
+        let known = advice.on(peer, monotonic_ns())?;
+        let info = socket.info().ok()?;
+        self.follow(lent, socket, &info, &known, (peer, has_chosen), advice)
+    }
+
+    /// Lets a connection follow orders. Returns the same.
+    fn follow(
+        &self,
+        lent: &mut Option<Lent>,
+        socket: &Taken,
+        info: &TcpInfo,
+        known: &Known,
+        (peer, has_chosen): (IpAddr, bool),
+        advice: &Advice,
+    ) -> Option<Given> {
+        let lent = match lent {
+            Some(lent) => lent,
+            None => {
+                let limit = self.plan.max_rate.map(u64::from);
+                lent.insert(Lent::of(socket.as_fd(), limit).ok()?)
+            }
+        };
+        let is_own = has_chosen && !self.plan.is_forced;
+        if is_own {
+            lent.leave_control(socket.as_fd());
+        }
+        let is_first = !lent.has_followed();
+        let orders = (known.number, &*known.orders);
+        let permit = (peer, advice.allows_nocc(peer));
+        let events = lent.follow(socket.as_fd(), info, orders, permit);
+        if events.is_empty() && !is_first {
+            return None;
+        }
+        advice.note(&events);
+        let mut refused = events.iter().filter_map(|event| match event {
+            Event::Refused { what, .. } => Some(*what),
+            _ => None,
+        });
+        let is_refused = refused.any(|what| what == Setting::CongestionControl);
+        match known.orders.control() {
+            None => None,
+            Some(_) if is_own => Some(Given::Own),
+            Some(_) if is_refused => Some(Given::Refused),
+            Some(_) => Some(Given::Control),
+        }
     }
 
     /// Waits for the next look that is due.
     fn wait(&self) {
         let connections = self.connections();
-        let longest = if self.plan.is_held {
+        let longest = if self.plan.looks() {
             SEARCH
         } else {
             2 * SEARCH
         };
-        let due = connections.due.first().map(|(due, _)| *due);
+        let due = connections.next_due();
         let due = due.map(|due| due.saturating_duration_since(Instant::now()));
         let wait = due.map_or(longest, |due| due.min(longest));
         if !wait.is_zero() {
@@ -156,7 +246,10 @@ impl Shared {
         let unseen = self.diag().is_none().then_some(
             "what connections did: the kernel does not tell it (sock_diag, CONFIG_INET_DIAG)",
         );
-        self.connections().summary(&self.plan, seconds, unseen)
+        let unfollowed = self.advice.as_ref().map(Advice::left_out);
+        let unseen = unseen.map(str::to_owned).into_iter();
+        let left_out = unseen.chain(unfollowed.into_iter().flatten());
+        self.connections().summary(&self.plan, seconds, left_out)
     }
 
     /// Lets connections offer what they would: nobody holds them down any more.
@@ -170,7 +263,7 @@ impl Shared {
         };
         find(self, &lost);
         let mut connections = self.connections();
-        connections.due.clear();
+        connections.rest();
         self.is_released.store(true, Ordering::Relaxed);
         for one in connections.open_mut() {
             if one.law.take().is_none() {
@@ -213,7 +306,7 @@ impl Shared {
         let mut connections = self.connections();
         for report in &there {
             if connections.reported(report, false) {
-                connections.due.insert((Instant::now(), report.cookie));
+                connections.schedule(Instant::now(), report.cookie);
             }
         }
         there.iter().map(|report| report.cookie).collect()
@@ -233,7 +326,7 @@ pub(super) fn watch(shared: &Shared) {
         lost.append(&mut look_at_due(shared, now));
         if now > searched + SEARCH {
             searched = now;
-            if shared.plan.is_held {
+            if shared.plan.looks() {
                 let ports = shared.connections().ports();
                 for port in ports {
                     shared.existing(port);
@@ -257,17 +350,11 @@ fn look_at_due(shared: &Shared, now: Instant) -> BTreeSet<u64> {
     loop {
         // Who connects meanwhile waits for one look at most.
         let mut connections = shared.connections();
-        let Some((due, cookie)) = connections.due.first().copied() else {
+        let Some(cookie) = connections.take_due(now) else {
             return lost;
         };
-        if due > now {
-            return lost;
-        }
-        connections.due.pop_first();
         match look(&mut connections, cookie, shared) {
-            Look::Again(interval) => {
-                connections.due.insert((now + interval, cookie));
-            }
+            Look::Again(interval) => connections.schedule(now + interval, cookie),
             Look::Never => {}
             Look::Lost => {
                 lost.insert(cookie);
@@ -284,6 +371,7 @@ enum Look {
 }
 
 fn look(connections: &mut Connections, cookie: u64, shared: &Shared) -> Look {
+    let has_chosen = connections.has_chosen(cookie);
     let Some(one) = connections.get_mut(cookie) else {
         return Look::Never;
     };
@@ -307,7 +395,7 @@ fn look(connections: &mut Connections, cookie: u64, shared: &Shared) -> Look {
     if let Some((local, remote)) = socket.ends() {
         (one.told.local, one.told.remote) = (local, remote);
     }
-    if !shared.plan.is_held || shared.is_released.load(Ordering::Relaxed) {
+    if !shared.plan.looks() || shared.is_released.load(Ordering::Relaxed) {
         return Look::Never;
     }
     let has_received = info.tcpi_bytes_received != one.received;
@@ -323,6 +411,18 @@ fn look(connections: &mut Connections, cookie: u64, shared: &Shared) -> Look {
     }
     if one.is_within_host() {
         return Look::Never;
+    }
+    let peer = one.told.remote.ip();
+    if let Some(advice) = &shared.advice
+        && let Some(known) = advice.on(peer, monotonic_ns())
+    {
+        let of = (peer, has_chosen);
+        let given = shared.follow(&mut one.lent, &socket, &info, &known, of, advice);
+        one.given = given.unwrap_or(one.given);
+        one.told.congestion_control = socket.control();
+    }
+    if !shared.plan.is_held {
+        return Look::Again(ADVISED_INTERVAL);
     }
     let has_begun = one.law.is_none();
     let law = one.law.get_or_insert_with(|| Law::new(info.tcpi_advmss));
@@ -382,7 +482,7 @@ fn find(shared: &Shared, lost: &BTreeSet<u64>) {
             one.holder = holder;
         }
         if is_found {
-            connections.due.insert((Instant::now(), cookie));
+            connections.schedule(Instant::now(), cookie);
         }
     }
 }

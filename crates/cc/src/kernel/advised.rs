@@ -57,8 +57,15 @@ impl Destination {
         }
     }
 
-    /// `struct cc_destination`.
-    fn key(&self) -> Vec<u8> {
+    /// Whether all addresses of the other are in it.
+    pub fn covers(&self, other: &Destination) -> bool {
+        let beyond = 128 - self.bits.min(128);
+        let differs = (self.address.to_bits() ^ other.address.to_bits()).checked_shr(beyond);
+        self.netns == other.netns && self.bits <= other.bits && differs.unwrap_or(0) == 0
+    }
+
+    /// The key of a trie in the kernel: `struct cc_destination`.
+    pub fn key(&self) -> Vec<u8> {
         let bits = (NETNS_BITS + self.bits).to_ne_bytes();
         [&bits, &self.netns.to_ne_bytes(), &self.address.octets()[..]].concat()
     }
@@ -237,6 +244,14 @@ mod tests {
         assert_eq!(key[..4], (32u32 + 96 + 24).to_ne_bytes());
         assert_eq!(key[18..], [0xff, 0xff, 192, 0, 2, 0]);
         assert_eq!(Destination::of_key(&key), Some(to));
+        let other = |netns, address: &str, bits| {
+            let other = Destination::new(netns, address.parse().unwrap(), bits).unwrap();
+            (to.covers(&other), other.covers(&to))
+        };
+        assert_eq!(other(7, "192.0.2.7", 32), (true, false));
+        assert_eq!(other(7, "192.0.2.7", 24), (true, true));
+        assert_eq!(other(8, "192.0.2.7", 32), (false, false));
+        assert_eq!(other(7, "::", 0), (false, true));
         assert_eq!(Destination::of_key(&key[1..]), None);
     }
 }

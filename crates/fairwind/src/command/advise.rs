@@ -83,6 +83,7 @@ fn text(answer: &Answer) -> String {
             advice.r_squared.map(|r_squared| format!("{r_squared:.3}")),
         ),
         ("path", answer.path.clone()),
+        ("holds for", answer.prefix.map(|prefix| prefix.to_string())),
         ("why", Some(advice.reason.clone())),
     ];
     let lines = lines.into_iter();

@@ -36,7 +36,8 @@ const BACKGROUND: &str = "fairwind";
 ///
 /// Needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN and the right to make a control group below one's own; or an agent
 /// (`fairwind agent`) whose socket lets one in. Without either it does what needs no right, and says what it leaves out:
-/// downloads are held down, limit and mark are set, and the congestion control if everybody may have it.
+/// downloads are held down, limit and mark are set, the congestion control if everybody may have it, and what an advisor says
+/// is followed so far.
 #[derive(Args)]
 #[command(
     group = ArgGroup::new("what").args(["background", "control", "advised", "limit"]).required(true).multiple(true),
@@ -153,9 +154,8 @@ impl Run {
     /// needs no right is done here.
     fn ask(&self, wanted: &Wanted, missing: &TraceError) -> Result<Outcome, Failure> {
         if self.advised.as_ref().is_some_and(|url| url != DEFAULT_URL) {
-            return Err(Failure::input(format!(
-                "{missing}; an agent asks the advisor of its own host alone: leave the address of --advised out"
-            )));
+            let neither = format!("{missing}; an agent asks the advisor of its own host alone");
+            return self.do_without(wanted, &neither);
         }
         let client = agent::client(&self.agent)?;
         let begun = client.post("/v1/runs", &RunRequest::from(wanted));

@@ -1,6 +1,7 @@
 //! A system call that waits, and the process that does it.
 
 use std::fs::{self, File};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 
@@ -39,15 +40,32 @@ impl Notification {
     /// The call and the arguments of a `socketcall`, which are in the memory of its process: words of 32 bits.
     fn demultiplex(&mut self) {
         let mut bytes = [0; 12];
-        let memory = File::open(format!("/proc/{}/mem", self.thread));
-        let read = memory.and_then(|memory| memory.read_exact_at(&mut bytes, self.arguments[1]));
-        self.call = read
-            .ok()
+        self.call = self
+            .read(self.arguments[1], &mut bytes)
             .and_then(|()| Call::of_multiplexed(self.arguments[0] as u32));
         let (words, _) = bytes.as_chunks::<4>();
         for (argument, word) in self.arguments.iter_mut().zip(words) {
             *argument = u32::from_ne_bytes(*word).into();
         }
+    }
+
+    /// Reads the memory of the process.
+    fn read(&self, at: u64, bytes: &mut [u8]) -> Option<()> {
+        let memory = File::open(format!("/proc/{}/mem", self.thread)).ok()?;
+        memory.read_exact_at(bytes, at).ok()
+    }
+
+    /// The address to which a [`connect`](Call::Connect) is about to connect: as the process has it in its memory now, so
+    /// another of its threads may change it. `None` if there is none, or of another call.
+    pub fn destination(&self) -> Option<IpAddr> {
+        let [_, at, length, ..] = self.arguments;
+        if self.call != Some(Call::Connect) {
+            return None;
+        }
+        let mut bytes = [0; 28];
+        let bytes = &mut bytes[..(length as usize).min(28)];
+        self.read(at, bytes)?;
+        address(bytes)
     }
 
     /// Which call it is; `None` if that cannot be read from the process.
@@ -116,6 +134,17 @@ impl Process {
     }
 }
 
+/// Of a `struct sockaddr_in` or `sockaddr_in6`; IPv4 as such, however it is written.
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let (family, rest) = bytes.split_first_chunk()?;
+    let address = match i32::from(u16::from_ne_bytes(*family)) {
+        libc::AF_INET => Ipv4Addr::from(*rest.get(2..)?.first_chunk::<4>()?).into(),
+        libc::AF_INET6 => Ipv6Addr::from(*rest.get(6..)?.first_chunk::<16>()?).into(),
+        _ => return None,
+    };
+    Some(IpAddr::to_canonical(&address))
+}
+
 fn pid(id: u32) -> Option<Pid> {
     i32::try_from(id).ok().and_then(Pid::from_raw)
 }
@@ -133,6 +162,26 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use super::*;
+
+    #[test]
+    fn an_address_is_that_of_the_kernels_layout() {
+        let of = |family: i32, rest: &[u8]| {
+            let family = (family as u16).to_ne_bytes();
+            address(&[&family, rest].concat())
+        };
+        let four = [0x1f, 0x90, 192, 0, 2, 7];
+        let known: Option<IpAddr> = Some([192, 0, 2, 7].into());
+        assert_eq!(of(libc::AF_INET, &four), known);
+        assert_eq!(of(libc::AF_INET, &four[..5]), None);
+        let mut six = [0; 26];
+        six[6..22].copy_from_slice(&Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7).octets());
+        assert_eq!(of(libc::AF_INET6, &six), "2001:db8::7".parse().ok());
+        six[6..22].copy_from_slice(&Ipv4Addr::new(192, 0, 2, 7).to_ipv6_mapped().octets());
+        assert_eq!(of(libc::AF_INET6, &six), known);
+        assert_eq!(of(libc::AF_INET6, &six[..20]), None);
+        assert_eq!(of(libc::AF_UNIX, &six), None);
+        assert_eq!(address(&[]), None);
+    }
 
     #[test]
     fn a_threads_process_and_its_descriptors_are_found() {

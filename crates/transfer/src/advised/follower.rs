@@ -21,7 +21,6 @@ use super::connection::{Connection, Permit};
 use super::observer::PathObserver;
 use super::orders::{Orders, clean};
 use super::record::{Event, Record};
-use super::starts::forecast;
 use crate::{Direction, Transfer, TransferWatcher};
 
 /// How long the first byte waits for the first advice: a nearby advisor answers within that.
@@ -235,13 +234,12 @@ impl FollowedTransfer {
     /// Applies an answer; returns how long to wait before the next question, none if it was unusable.
     fn take(&self, answer: Result<Answer, String>) -> Option<Duration> {
         let sound = answer.and_then(|answer| {
-            let mut orders = Orders::of(&answer.advice).map_err(|what| {
+            let lifetime = answer.ask_again_after() + ANSWER_DEADLINE;
+            let until_ns = fairwind_kernel::monotonic_ns() + lifetime.as_nanos() as u64;
+            let orders = Orders::of_answer(&answer, until_ns).map_err(|what| {
                 let url = self.follow.advisor.url();
                 format!("{url}: the advice makes no sense: {what}")
             })?;
-            let lifetime = answer.ask_again_after() + ANSWER_DEADLINE;
-            let until_ns = fairwind_kernel::monotonic_ns() + lifetime.as_nanos() as u64;
-            orders.start = forecast(&answer, until_ns);
             Ok((answer, orders))
         });
         let mut state = self.state.lock();
@@ -268,12 +266,17 @@ impl FollowedTransfer {
     /// Carries out the orders, within what the path has shown.
     fn apply_orders(&self, state: &mut State) -> Vec<Event> {
         let peer = self.peer.ip().to_canonical();
-        let granted = self.follow.permits_nocc(peer);
+        let bits = if peer.is_ipv4() { 32 } else { 128 };
+        let permit = Permit {
+            peer,
+            granted: self.follow.permits_nocc(peer),
+            option: format!("--allow-nocc {peer}/{bits}"),
+        };
         let (Some(orders), Some(connection)) = (&state.orders, &mut state.connection) else {
             return Vec::new();
         };
         let (orders, mut events) = orders.within(state.observer.observed, self.direction);
-        events.extend(connection.follow(&orders, &Permit { peer, granted }));
+        events.extend(connection.follow(&orders, &permit));
         events
     }
 

@@ -12,6 +12,7 @@ mod buffer;
 mod congestion_control;
 mod connection;
 mod follower;
+mod lent;
 mod limited;
 mod observer;
 mod orders;
@@ -27,6 +28,8 @@ pub use advisor::Advisor;
 pub use congestion_control::Refusal;
 pub(crate) use congestion_control::refusal;
 pub use follower::{FollowedTransfer, Follower};
+pub use lent::Lent;
+pub use orders::Orders;
 pub use record::{Event, Journal, Record, Setting};
 pub use starts::forecast;
 

@@ -1,11 +1,13 @@
 //! What advice asks of a data connection, after validation: an advisor may be wrong.
 
+use fairwind_advice::wire::Answer;
 use fairwind_advice::{Advice, Mode};
 use fairwind_cc::AdvisedStart;
 use fairwind_cc::kernel::is_nocc;
 
 use super::bounds::{self, Observed};
 use super::record::{Event, Setting};
+use super::starts::forecast;
 use crate::Direction;
 
 /// Largest buffer accepted, bytes.
@@ -23,26 +25,50 @@ const LONGEST_NAME: usize = 15;
 
 /// What to do with the connection. Fields that are none are left to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Orders {
+pub struct Orders {
     /// Whether congestion control is to be off.
-    pub off: bool,
+    pub(super) off: bool,
     /// The congestion control, by the advisor's name for it.
-    pub control: Option<String>,
+    pub(super) control: Option<String>,
     /// Send buffer, bytes.
-    pub send_buffer: Option<u32>,
+    pub(super) send_buffer: Option<u32>,
     /// Receive buffer, bytes.
-    pub receive_buffer: Option<u32>,
+    pub(super) receive_buffer: Option<u32>,
     /// Pacing, bytes a second.
-    pub pacing: Option<u64>,
+    pub(super) pacing: Option<u64>,
     /// Available bandwidth, as the advisor claims, bytes a second.
-    pub claimed: Option<u64>,
+    pub(super) claimed: Option<u64>,
     /// How a connection may start that has not sent anything yet.
-    pub start: Option<AdvisedStart>,
+    pub(super) start: Option<AdvisedStart>,
     /// Why, in a sentence.
-    pub reason: String,
+    pub(super) reason: String,
 }
 
 impl Orders {
+    /// Validates an answer; what it forecasts holds until `until_ns`, nanoseconds of `CLOCK_MONOTONIC`.
+    ///
+    /// # Errors
+    /// As of the advice in it.
+    pub fn of_answer(answer: &Answer, until_ns: u64) -> Result<Self, String> {
+        Ok(Self {
+            start: forecast(answer, until_ns),
+            ..Self::of(&answer.advice)?
+        })
+    }
+
+    /// The congestion control, by the advisor's name for it; `None`: the host's standard.
+    pub fn control(&self) -> Option<&str> {
+        self.control.as_deref()
+    }
+
+    /// The same with another congestion control.
+    pub fn with_control(self, control: String) -> Self {
+        Self {
+            control: Some(control),
+            ..self
+        }
+    }
+
     /// Validates the advice.
     ///
     /// # Errors

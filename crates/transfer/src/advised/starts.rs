@@ -58,6 +58,11 @@ impl Starts {
         Starts(open())
     }
 
+    /// None, as for connections of another program.
+    pub(super) fn none() -> Starts {
+        Starts(None)
+    }
+
     /// Whether a congestion control, by its name in the kernel, takes such advice, be it known here or not.
     pub(super) fn are_taken_by(&self, control: &str) -> bool {
         let own = kernel::own_name(control);
@@ -124,7 +129,7 @@ mod tests {
 
     #[test]
     fn who_cannot_reach_a_control_says_what_is_needed() {
-        let starts = Starts(None);
+        let starts = Starts::none();
         assert!(starts.are_taken_by("fw_cubic"));
         assert!(!starts.are_taken_by("cubic"));
         assert!(!starts.are_taken_by("fw_nocc"));
