@@ -145,7 +145,8 @@ impl Measures {
         let (own, others) = result.flows.split_first().expect("a download");
         Measures {
             download_s: own.completion_s,
-            others_mbps: others.iter().map(|flow| flow.goodput_mbps).sum(),
+            // The sum of no numbers is -0.
+            others_mbps: others.iter().fold(0.0, |sum, flow| sum + flow.goodput_mbps),
             others_lost: others.iter().map(|flow| flow.packets_lost).sum(),
             own_lost: own.packets_lost,
             // The tracer may miss a phase.

@@ -176,7 +176,11 @@ fn sum(connections: &[&Vec<Row>], end_s: f64) -> Vec<(f64, f64)> {
     (0..=steps)
         .map(|step| {
             let time_s = step as f64 * INTERVAL_S;
-            (time_s, curves.iter().map(|curve| at(curve, time_s)).sum())
+            // The sum of no numbers is -0.
+            let bytes = curves
+                .iter()
+                .fold(0.0, |sum, curve| sum + at(curve, time_s));
+            (time_s, bytes)
         })
         .collect()
 }
@@ -225,6 +229,15 @@ mod tests {
         assert_eq!(at(&curve, 1.5), 50.0);
         assert_eq!(at(&curve, 3.0), 100.0);
         assert_eq!(at(&curve, 9.0), 100.0);
+    }
+
+    #[test]
+    fn nobody_has_received_nothing() {
+        let curve = sum(&[], INTERVAL_S);
+        assert_eq!(
+            format!("{curve:?}"),
+            format!("[(0.0, 0.0), ({INTERVAL_S:?}, 0.0)]")
+        );
     }
 
     #[test]
