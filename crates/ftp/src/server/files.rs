@@ -24,6 +24,7 @@ use crate::protocol::VirtualPath;
 #[derive(Debug)]
 pub(super) struct Root {
     directory: OwnedFd,
+    identity: (u64, u64),
     /// Unfinished uploads that have not grown for this time have expired.
     pub(super) partial_age: Duration,
     /// The user's rights, if there are rules for them.
@@ -47,6 +48,7 @@ impl Root {
         let open = rustix::fs::open(directory, flags, Mode::empty())
             .map_err(|error| named(error.into(), directory.display()))?;
         let root = Self {
+            identity: facts(&open)?.identity(),
             directory: open,
             partial_age,
             access: None,
@@ -64,6 +66,7 @@ impl Root {
     pub(super) fn again(&self, partial_age: Duration) -> io::Result<Self> {
         Ok(Self {
             directory: self.directory.try_clone()?,
+            identity: self.identity,
             partial_age,
             access: None,
             quota: None,
@@ -91,6 +94,11 @@ impl Root {
         &self.directory
     }
 
+    /// Device and inode of the directory.
+    pub(super) fn identity(&self) -> (u64, u64) {
+        self.identity
+    }
+
     /// What may be in it.
     pub(super) fn quota(&self) -> Option<&Arc<Quota>> {
         self.quota.as_ref()
@@ -105,6 +113,7 @@ impl Root {
         let directory = self.resolve(&path, OFlags::PATH | OFlags::DIRECTORY)?;
         let partial_age = self.partial_age;
         Ok(Self {
+            identity: facts(&directory)?.identity(),
             directory,
             partial_age,
             access: None,

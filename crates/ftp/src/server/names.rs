@@ -79,7 +79,7 @@ impl Session {
         }
         let path = self.state.cwd.join(&path);
         let user = self.user()?;
-        let resumes = user.write.then(|| user.name.clone());
+        let resumes = user.write.then(|| user.owner.clone());
         let size = self
             .on_files(move |root| match (root.facts(&path), resumes) {
                 (Err(error), Some(owner)) if error.kind() == io::ErrorKind::NotFound => {

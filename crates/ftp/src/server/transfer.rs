@@ -186,7 +186,8 @@ impl Session {
         match begun {
             Err(UploadError::Busy) if self.shared.ledger.uploads.take_over(key).await => {
                 let client = self.control.facts.peer.ip();
-                tracing::info!("{client}: {} goes on with {}", key.user, key.path);
+                let user = self.user().map_or("nobody", |user| &user.name);
+                tracing::info!("{client}: {user} goes on with {}", key.path);
                 let begun = tokio::task::spawn_blocking(again).await;
                 begun.map_err(io::Error::other)
             }
@@ -203,10 +204,11 @@ impl Session {
         free_to_take(&path)?;
         let setup = self.take_setup_for_file()?;
         let key = Key {
-            user: user.name.clone(),
+            owner: user.owner.clone(),
+            root: user.root.identity(),
             path: path.clone(),
         };
-        let begin = move || user.act(|| begin(&user.root, &user.name))?;
+        let begin = move || user.act(|| begin(&user.root, &user.owner))?;
         let begun = match self.begin_upload(begin, &key).await? {
             Ok(begun) => begun,
             Err(error) => {
