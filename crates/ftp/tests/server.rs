@@ -465,6 +465,49 @@ fn the_parts_of_a_file_are_had_by_restart_and_range() {
     client.expect("REST 7", 501);
 }
 
+/// There positions would count CR LF as two (RFC 3659 section 5.1).
+#[test]
+fn text_is_moved_as_a_whole_only_whenever_type_and_position_were_given() {
+    let server = Running::start();
+    server.write("x", "01\n345678");
+    let mut client = Client::alice(&server);
+    let _data = client.passive();
+    for (commands, transfer) in [
+        (
+            [("TYPE I", 200), ("REST 3", 350), ("TYPE A", 200)],
+            "RETR x",
+        ),
+        (
+            [("TYPE I", 200), ("REST 3", 350), ("TYPE A", 200)],
+            "STOR x",
+        ),
+        (
+            [("TYPE I", 200), ("REST 3", 350), ("TYPE A", 200)],
+            "APPE x",
+        ),
+        (
+            [("TYPE I", 200), ("RANG 3 4", 350), ("TYPE A", 200)],
+            "RETR x",
+        ),
+        ([("NOOP", 200), ("RANG 3 4", 350), ("NOOP", 200)], "RETR x"),
+        ([("NOOP", 200), ("RANG 0 4", 350), ("NOOP", 200)], "RETR x"),
+    ] {
+        for (command, code) in commands {
+            client.expect(command, code);
+        }
+        client.expect(transfer, 501);
+    }
+    // The position was for the refused command.
+    assert_eq!(client.fetch("RETR x"), b"01\r\n345678");
+    client.expect("RANG 3 4", 350);
+    client.expect("RANG 1 0", 350);
+    assert_eq!(client.fetch("RETR x"), b"01\r\n345678");
+    client.expect("RANG 3 4", 350);
+    let hash = client.expect("HASH x", 213).text();
+    assert!(hash.starts_with("SHA-256 3-4 "), "{hash}");
+    assert_eq!(server.read("x"), b"01\n345678");
+}
+
 #[test]
 fn text_has_cr_lf_on_the_wire_and_lf_in_files() {
     let server = Running::start();
