@@ -641,6 +641,19 @@ fn a_server_that_stops_says_so() {
 }
 
 #[test]
+fn a_server_that_stops_waits_for_no_client_that_has_quit() {
+    let mut server = Running::start();
+    huge(&server);
+    let mut client = Client::anonymous(&server);
+    let mut data = client.passive();
+    client.raw(b"RETR huge\r\nQUIT\r\n");
+    assert_eq!(client.reply().code, 150);
+    data.read_exact(&mut [0; 100_000]).unwrap();
+    server.stop();
+    assert_eq!(client.reply().code, 426);
+}
+
+#[test]
 fn every_transfer_of_a_file_is_logged() {
     let log = tempfile::NamedTempFile::new().unwrap();
     let server = Running::with(|config| config.xferlog = Some(log.path().to_owned()));

@@ -135,7 +135,7 @@ pub(super) enum Interruption {
     None,
     /// ABOR
     Aborted,
-    /// The control connection was closed without QUIT, or the server stops.
+    /// The control connection was closed, the operator ended the session, or the server stops.
     Gone,
 }
 
@@ -280,7 +280,8 @@ impl Session {
     }
 
     /// Waits for `work`, meanwhile answers ABOR, STAT and NOOP, and keeps other commands for later. If
-    /// the client interrupts, `meter` is asked to stop, but `work` is still waited for.
+    /// the client interrupts, or the operator or the server ends it, `meter` is asked to stop, but `work` is still
+    /// waited for.
     pub(super) async fn run_interruptible<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -303,10 +304,17 @@ impl Session {
                     }
                     Ok(None)
                 }
-                _ = self.stop.wait_for(|phase| *phase == Phase::Ending), if interruption != Interruption::Gone => Ok(None),
-                () = self.entry.member().killed(), if interruption != Interruption::Gone => {
+                // Whatever the client has said or done before.
+                _ = self.stop.wait_for(|phase| *phase == Phase::Ending), if !meter.is_stopped() => {
+                    meter.stop();
+                    interruption = Interruption::Gone;
+                    continue;
+                }
+                () = self.entry.member().killed(), if !self.over => {
                     self.over = true;
-                    Ok(None)
+                    meter.stop();
+                    interruption = Interruption::Gone;
+                    continue;
                 }
             };
             match line {
