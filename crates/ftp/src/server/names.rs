@@ -233,7 +233,7 @@ impl Session {
         free_to_take(&to)?;
         self.try_on_files(move |root| root.rename(&from, &to))
             .await?
-            .map_err(|error| naming_failure(&error))?;
+            .map_err(|error| upload_failure(&error))?;
         Ok(Reply::new(250, "Rename successful"))
     }
 

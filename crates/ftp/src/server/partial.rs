@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use fairwind_kernel::LockedFile;
 use jiff::Timestamp;
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, XattrFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::directory::{Directory, Facts, facts};
+use super::renaming::rename_to_free;
 use crate::protocol::digest::Algorithm;
 
 const SUFFIX: &[u8] = b".fairwind-part";
@@ -110,6 +111,19 @@ impl Partial {
         Self::named(directory, partial_name(name), OFlags::empty())
     }
 
+    /// The unfinished upload of `name`, if there is one: while this is kept, nobody goes on with it.
+    ///
+    /// # Errors
+    /// [`UploadError::Busy`] if another session uploads it.
+    pub(super) fn hold(directory: &OwnedFd, name: &OsStr) -> Result<Option<Self>, UploadError> {
+        match Self::existing(directory.try_clone()?, name) {
+            Ok(partial) => Ok(Some(partial)),
+            Err(UploadError::Busy) => Err(UploadError::Busy),
+            // There is none, or it is not the user's to open.
+            Err(_) => Ok(None),
+        }
+    }
+
     fn named(directory: OwnedFd, name: OsString, flags: OFlags) -> Result<Self, UploadError> {
         let file = lock(&directory, &name, flags)?;
         Ok(Self {
@@ -141,12 +155,11 @@ impl Partial {
     /// If the file system refuses, or someone who bypasses the server has taken the file away.
     pub(super) fn rename(&self, name: &OsStr, replaces: bool) -> io::Result<()> {
         self.is_here()?;
-        let flags = if replaces {
-            RenameFlags::empty()
+        if replaces {
+            rustix::fs::renameat(&self.directory, &self.name, &self.directory, name)?;
         } else {
-            RenameFlags::NOREPLACE
-        };
-        rustix::fs::renameat_with(&self.directory, &self.name, &self.directory, name, flags)?;
+            rename_to_free((&self.directory, &self.name), (&self.directory, name))?;
+        }
         // Not before: if renaming fails, the bytes are still the owner's. The file system may keep no
         // attributes.
         let _ = rustix::fs::fremovexattr(&self.file, OWNER);
