@@ -345,6 +345,42 @@ fn an_upload_of_a_client_that_vanished_does_not_look_complete() {
 }
 
 #[test]
+fn commands_sent_ahead_do_not_make_the_upload_of_a_killed_client_complete() {
+    let server = Running::start();
+    for ahead in [1, 10, 70, 600] {
+        let mut client = Client::alice(&server);
+        let mut data = client.passive();
+        client.expect(&format!("STOR x{ahead}"), 150);
+        client.raw("PWD\r\n".repeat(ahead).as_bytes());
+        data.write_all(&noise(100_000)).unwrap();
+        eventually("all bytes are there", || {
+            let partial = std::fs::metadata(server.path(&format!(".x{ahead}.fairwind-part")));
+            partial.is_ok_and(|facts| facts.len() == 100_000)
+        });
+        // In the order in which the kernel closes the descriptors of a killed process.
+        drop(client);
+        drop(data);
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    for ahead in [1, 10, 70, 600] {
+        let name = format!("x{ahead}");
+        assert!(!server.path(&name).exists(), "{ahead} commands ahead");
+    }
+    // Who is still there gets its answers.
+    let mut client = Client::alice(&server);
+    let mut data = client.passive();
+    client.expect("STOR x", 150);
+    client.raw("PWD\r\n".repeat(70).as_bytes());
+    data.write_all(b"abc").unwrap();
+    drop(data);
+    assert_eq!(client.reply().code, 226);
+    for _ in 0..70 {
+        assert_eq!(client.reply().code, 257);
+    }
+    assert_eq!(server.read("x"), b"abc");
+}
+
+#[test]
 fn all_that_came_is_kept_when_the_control_connection_drops() {
     let server = Running::start();
     let mut client = Client::alice(&server);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fairwind_transfer::{Meter, SocketPlan};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::channel::Setup;
 use super::control::Control;
@@ -367,14 +367,17 @@ impl Session {
 
     /// Whether the client is still there after `time`.
     pub(super) async fn is_present_after(&mut self, time: Duration) -> bool {
-        match tokio::time::timeout(time, self.control.line()).await {
-            Err(_) => true,
-            Ok(Ok(Some(line))) => {
-                self.waiting.push_back(line);
-                true
+        let until = Instant::now() + time;
+        // A line that was sent ahead says nothing: the end of the connection may be behind it.
+        while self.has_room() {
+            match timeout_at(until, self.control.line()).await {
+                Err(_) => break,
+                Ok(Ok(Some(line))) => self.waiting.push_back(line),
+                Ok(Ok(None) | Err(_)) => return self.has_quit(),
             }
-            Ok(Ok(None) | Err(_)) => self.has_quit(),
         }
+        sleep_until(until).await;
+        !self.control.is_left() || self.has_quit()
     }
 
     /// Runs a job on files, away from the threads that serve control connections.
