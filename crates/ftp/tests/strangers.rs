@@ -800,6 +800,18 @@ fn a_checksum_whose_client_has_left_is_given_up_whatever_was_sent_ahead() {
 }
 
 #[test]
+fn who_logs_out_has_the_time_to_log_in_again() {
+    let server = Running::with(|config| config.limits.login_s = 1);
+    let mut client = Client::alice(&server);
+    thread::sleep(Duration::from_millis(1_100));
+    client.expect("REIN", 220);
+    client.login("alice", "secret");
+    thread::sleep(Duration::from_millis(1_100));
+    client.expect("REIN", 220);
+    assert_eq!(client.reply().code, 421);
+}
+
+#[test]
 fn who_talks_all_the_time_has_no_more_time_to_log_in() {
     let server = Running::with(|config| config.limits.login_s = 1);
     let mut talking = TcpStream::connect(server.address).unwrap();

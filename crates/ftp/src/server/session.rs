@@ -211,7 +211,8 @@ impl Session {
         }
         let greeting = self.shared.greeting.banner();
         self.control.send(&greeting).await?;
-        let login_by = Instant::now() + Duration::from_secs(self.shared.config.limits.login_s);
+        let login_time = Duration::from_secs(self.shared.config.limits.login_s);
+        let mut login_by = Instant::now() + login_time;
         while !self.over {
             let idle_until = Instant::now() + Duration::from_secs(self.shared.config.limits.idle_s);
             let deadline = match self.state.user {
@@ -228,10 +229,15 @@ impl Session {
             };
             let (shown, begin) = (journal::shown(&line), Instant::now());
             self.entry.member().does(&shown);
+            let was_logged_in = self.state.user.is_some();
             let answer = match parse(&line) {
                 Ok(command) => Box::pin(self.dispatch(command)).await,
                 Err(reply) => Err(reply.into()),
             };
+            // REIN, AUTH
+            if was_logged_in && self.state.user.is_none() {
+                login_by = Instant::now() + login_time;
+            }
             match answer {
                 Ok(reply) | Err(Failure::Refused(reply)) => {
                     self.done(&shown, &reply, begin.elapsed());
