@@ -141,6 +141,15 @@ impl Partial {
         gathered(&self.file, owner, age)
     }
 
+    /// Whether somebody else than `owner` can resume the upload.
+    ///
+    /// # Errors
+    /// If the file's facts cannot be read.
+    pub(super) fn is_anothers(&self, owner: &str, age: Duration) -> io::Result<bool> {
+        let known = facts(&self.file)?;
+        Ok(known.size() > 0 && !is_older(&known, age) && !is_open_to(&self.file, owner))
+    }
+
     /// Makes the bytes `owner`'s.
     pub(super) fn belongs_to(&self, owner: &str) {
         // Failure does no harm: the upload can be resumed all the same; where attributes are not kept, by

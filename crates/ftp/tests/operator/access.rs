@@ -97,11 +97,31 @@ fn who_calls_itself_alice_goes_on_with_nothing_of_hers() {
     drop(data);
     stranger.expect("SIZE incoming/y", 550);
     stranger.expect("REST 10", 350);
-    stranger.expect("STOR incoming/y", 554);
+    stranger.expect("STOR incoming/y", 550);
     assert_eq!(alice.expect("SIZE incoming/y", 213).text(), "10");
     // Nor is its session hers.
     let sessions = alice.expect("SITE WHO", 200);
     assert_eq!(sessions.lines.len(), 3, "{sessions}");
+}
+
+#[test]
+fn who_may_only_create_begins_nothing_anew_that_another_user_can_go_on_with() {
+    let server = server();
+    let mut alice = Client::alice(&server);
+    alice.expect("ALLO 11", 200);
+    assert_eq!(alice.give("STOR incoming/y", b"0123456789").code, 426);
+    let mut stranger = Client::anonymous(&server);
+    let _data = stranger.passive();
+    stranger.expect("STOR incoming/y", 550);
+    stranger.expect("APPE incoming/y", 550);
+    alice.expect("REST 10", 350);
+    assert_eq!(alice.give("STOR incoming/y", b"abc").code, 226);
+    assert_eq!(server.read("incoming/y"), b"0123456789abc");
+    // Its own it may begin anew.
+    stranger.expect("ALLO 11", 200);
+    assert_eq!(stranger.give("STOR incoming/z", b"0123456789").code, 426);
+    assert_eq!(stranger.give("STOR incoming/z", b"abc").code, 226);
+    assert_eq!(server.read("incoming/z"), b"abc");
 }
 
 #[test]
