@@ -474,6 +474,25 @@ fn an_upload_shorter_than_announced_waits_to_be_resumed() {
     client.expect("ALLO 99999999999999999", 452);
 }
 
+/// Bytes of the file are announced, and text has more of them on its way.
+#[test]
+fn a_number_of_bytes_says_nothing_about_the_end_of_text() {
+    let server = Running::start();
+    let mut client = Client::alice(&server);
+    client.expect("TYPE A", 200);
+    client.expect("ALLO 4", 200);
+    let mut data = client.passive();
+    client.expect("STOR x", 150);
+    data.write_all(b"a\r\nb").unwrap();
+    eventually("all bytes are there", || {
+        std::fs::read(server.path(".x.fairwind-part")).is_ok_and(|found| found == b"a\nb")
+    });
+    drop(client);
+    drop(data);
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(!server.path("x").exists());
+}
+
 #[test]
 fn an_aborted_upload_leaves_the_old_file() {
     let server = Running::start();

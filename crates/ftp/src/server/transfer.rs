@@ -239,8 +239,10 @@ impl Session {
         } = begun;
         upload.umask = self.state.umask;
         let announced = announced.map(|all| all.saturating_sub(upload.first));
-        // Bytes of the file, not of the compressed stream.
-        let announced = announced.filter(|_| self.state.deflate.is_none());
+        // Bytes of the file, not of the compressed stream or of text with CR LF.
+        let is_as_sent =
+            self.state.deflate.is_none() && self.state.representation == Representation::Image;
+        let announced = announced.filter(|_| is_as_sent);
         let work = Work::Receive {
             upload,
             announced,
