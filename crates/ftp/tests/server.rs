@@ -494,6 +494,27 @@ fn a_number_of_bytes_says_nothing_about_the_end_of_text() {
 }
 
 #[test]
+fn a_file_that_becomes_shorter_is_not_sent_as_a_whole() {
+    let server = Running::start();
+    for (kind, number) in [("TYPE I", 0), ("TYPE A", 1)] {
+        let name = format!("x{number}");
+        let file = std::fs::File::create(server.path(&name)).unwrap();
+        file.set_len(256 << 20).unwrap();
+        let mut client = Client::anonymous(&server);
+        client.expect(kind, 200);
+        let mut data = client.passive();
+        client.expect(&format!("RETR {name}"), 150);
+        data.read_exact(&mut [0; 100_000]).unwrap();
+        file.set_len(128 << 20).unwrap();
+        let rest = std::io::copy(&mut data, &mut std::io::sink()).unwrap();
+        assert_eq!(rest, (128 << 20) - 100_000);
+        let reply = client.reply();
+        assert_eq!(reply.code, 451, "{reply}");
+        assert!(reply.text().contains("shorter"), "{reply}");
+    }
+}
+
+#[test]
 fn an_aborted_upload_leaves_the_old_file() {
     let server = Running::start();
     server.write("x", "old");
