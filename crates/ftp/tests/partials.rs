@@ -61,6 +61,39 @@ fn nobody_else_touches_an_upload_that_is_under_way() {
 }
 
 #[test]
+fn nobody_else_changes_a_name_to_which_an_upload_is_under_way() {
+    let server = for_two();
+    server.write("x", "old");
+    server.write("y", "other");
+    let (mut alice, mut bob) = (client(&server, "alice"), client(&server, "bob"));
+    let mut data = alice.passive();
+    alice.expect("STOR x", 150);
+    data.write_all(b"new").unwrap();
+    bob.expect("DELE x", 450);
+    for (from, to) in [("x", "z"), ("y", "x"), ("x", "x")] {
+        bob.expect(&format!("RNFR {from}"), 350);
+        bob.expect(&format!("RNTO {to}"), 450);
+    }
+    assert_eq!(
+        (server.read("x"), server.read("y")),
+        (b"old".to_vec(), b"other".to_vec())
+    );
+    drop(data);
+    assert_eq!(alice.reply().code, 226);
+    assert_eq!(server.read("x"), b"new");
+    // What waits to be resumed is in nobody's way, and stays.
+    break_off(&mut alice, "x", b"newer");
+    break_off(&mut alice, "z", b"rest");
+    for (from, to) in [("x", "x"), ("x", "z"), ("z", "x")] {
+        bob.expect(&format!("RNFR {from}"), 350);
+        bob.expect(&format!("RNTO {to}"), 250);
+    }
+    bob.expect("DELE x", 250);
+    assert_eq!(server.read(".x.fairwind-part"), b"newer");
+    assert_eq!(alice.expect("SIZE z", 213).text(), "4");
+}
+
+#[test]
 fn unfinished_uploads_have_no_name_that_a_command_knows() {
     let server = for_two();
     let mut alice = client(&server, "alice");

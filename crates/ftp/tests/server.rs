@@ -345,6 +345,42 @@ fn an_upload_of_a_client_that_vanished_does_not_look_complete() {
 }
 
 #[test]
+fn commands_sent_ahead_do_not_make_the_upload_of_a_killed_client_complete() {
+    let server = Running::start();
+    for ahead in [1, 10, 70, 600] {
+        let mut client = Client::alice(&server);
+        let mut data = client.passive();
+        client.expect(&format!("STOR x{ahead}"), 150);
+        client.raw("PWD\r\n".repeat(ahead).as_bytes());
+        data.write_all(&noise(100_000)).unwrap();
+        eventually("all bytes are there", || {
+            let partial = std::fs::metadata(server.path(&format!(".x{ahead}.fairwind-part")));
+            partial.is_ok_and(|facts| facts.len() == 100_000)
+        });
+        // In the order in which the kernel closes the descriptors of a killed process.
+        drop(client);
+        drop(data);
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    for ahead in [1, 10, 70, 600] {
+        let name = format!("x{ahead}");
+        assert!(!server.path(&name).exists(), "{ahead} commands ahead");
+    }
+    // Who is still there gets its answers.
+    let mut client = Client::alice(&server);
+    let mut data = client.passive();
+    client.expect("STOR x", 150);
+    client.raw("PWD\r\n".repeat(70).as_bytes());
+    data.write_all(b"abc").unwrap();
+    drop(data);
+    assert_eq!(client.reply().code, 226);
+    for _ in 0..70 {
+        assert_eq!(client.reply().code, 257);
+    }
+    assert_eq!(server.read("x"), b"abc");
+}
+
+#[test]
 fn all_that_came_is_kept_when_the_control_connection_drops() {
     let server = Running::start();
     let mut client = Client::alice(&server);
@@ -438,6 +474,46 @@ fn an_upload_shorter_than_announced_waits_to_be_resumed() {
     client.expect("ALLO 99999999999999999", 452);
 }
 
+/// Bytes of the file are announced, and text has more of them on its way.
+#[test]
+fn a_number_of_bytes_says_nothing_about_the_end_of_text() {
+    let server = Running::start();
+    let mut client = Client::alice(&server);
+    client.expect("TYPE A", 200);
+    client.expect("ALLO 4", 200);
+    let mut data = client.passive();
+    client.expect("STOR x", 150);
+    data.write_all(b"a\r\nb").unwrap();
+    eventually("all bytes are there", || {
+        std::fs::read(server.path(".x.fairwind-part")).is_ok_and(|found| found == b"a\nb")
+    });
+    drop(client);
+    drop(data);
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(!server.path("x").exists());
+}
+
+#[test]
+fn a_file_that_becomes_shorter_is_not_sent_as_a_whole() {
+    let server = Running::start();
+    for (kind, number) in [("TYPE I", 0), ("TYPE A", 1)] {
+        let name = format!("x{number}");
+        let file = std::fs::File::create(server.path(&name)).unwrap();
+        file.set_len(256 << 20).unwrap();
+        let mut client = Client::anonymous(&server);
+        client.expect(kind, 200);
+        let mut data = client.passive();
+        client.expect(&format!("RETR {name}"), 150);
+        data.read_exact(&mut [0; 100_000]).unwrap();
+        file.set_len(128 << 20).unwrap();
+        let rest = std::io::copy(&mut data, &mut std::io::sink()).unwrap();
+        assert_eq!(rest, (128 << 20) - 100_000);
+        let reply = client.reply();
+        assert_eq!(reply.code, 451, "{reply}");
+        assert!(reply.text().contains("shorter"), "{reply}");
+    }
+}
+
 #[test]
 fn an_aborted_upload_leaves_the_old_file() {
     let server = Running::start();
@@ -463,6 +539,49 @@ fn the_parts_of_a_file_are_had_by_restart_and_range() {
     assert_eq!(client.fetch("RETR x"), b"234");
     client.expect("TYPE A", 200);
     client.expect("REST 7", 501);
+}
+
+/// There positions would count CR LF as two (RFC 3659 section 5.1).
+#[test]
+fn text_is_moved_as_a_whole_only_whenever_type_and_position_were_given() {
+    let server = Running::start();
+    server.write("x", "01\n345678");
+    let mut client = Client::alice(&server);
+    let _data = client.passive();
+    for (commands, transfer) in [
+        (
+            [("TYPE I", 200), ("REST 3", 350), ("TYPE A", 200)],
+            "RETR x",
+        ),
+        (
+            [("TYPE I", 200), ("REST 3", 350), ("TYPE A", 200)],
+            "STOR x",
+        ),
+        (
+            [("TYPE I", 200), ("REST 3", 350), ("TYPE A", 200)],
+            "APPE x",
+        ),
+        (
+            [("TYPE I", 200), ("RANG 3 4", 350), ("TYPE A", 200)],
+            "RETR x",
+        ),
+        ([("NOOP", 200), ("RANG 3 4", 350), ("NOOP", 200)], "RETR x"),
+        ([("NOOP", 200), ("RANG 0 4", 350), ("NOOP", 200)], "RETR x"),
+    ] {
+        for (command, code) in commands {
+            client.expect(command, code);
+        }
+        client.expect(transfer, 501);
+    }
+    // The position was for the refused command.
+    assert_eq!(client.fetch("RETR x"), b"01\r\n345678");
+    client.expect("RANG 3 4", 350);
+    client.expect("RANG 1 0", 350);
+    assert_eq!(client.fetch("RETR x"), b"01\r\n345678");
+    client.expect("RANG 3 4", 350);
+    let hash = client.expect("HASH x", 213).text();
+    assert!(hash.starts_with("SHA-256 3-4 "), "{hash}");
+    assert_eq!(server.read("x"), b"01\n345678");
 }
 
 #[test]
@@ -595,6 +714,19 @@ fn a_server_that_stops_says_so() {
     server.stop();
     assert_eq!(idle.reply().code, 421);
     assert_eq!(transferring.reply().code, 426);
+}
+
+#[test]
+fn a_server_that_stops_waits_for_no_client_that_has_quit() {
+    let mut server = Running::start();
+    huge(&server);
+    let mut client = Client::anonymous(&server);
+    let mut data = client.passive();
+    client.raw(b"RETR huge\r\nQUIT\r\n");
+    assert_eq!(client.reply().code, 150);
+    data.read_exact(&mut [0; 100_000]).unwrap();
+    server.stop();
+    assert_eq!(client.reply().code, 426);
 }
 
 #[test]

@@ -703,6 +703,50 @@ fn another_configuration_is_for_new_sessions_and_disturbs_nobody() {
 }
 
 #[test]
+fn uploads_of_one_name_in_two_roots_of_a_user_are_two() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = |home: &str| {
+        std::fs::create_dir_all(dir.path().join(home)).unwrap();
+        let mut config = crate::common::config(dir.path());
+        config.users[0].home = Some(home.into());
+        config
+    };
+    let server = bind_server(config("old")).unwrap();
+    let (address, reload, stop) = (server.address().unwrap(), server.reload(), Stop::default());
+    let asked = stop.clone();
+    let running = thread::spawn(move || server.run(&asked));
+    let alice = || {
+        let mut client = Client::connect(address);
+        client.login("alice", "secret");
+        client
+    };
+    let [mut first, mut second] = [alice(), alice()];
+    let mut old_data = first.passive();
+    first.expect("STOR x", 150);
+    old_data.write_all(b"old").unwrap();
+    reload.with(config("new")).unwrap();
+    let mut elsewhere = alice();
+    let mut new_data = elsewhere.passive();
+    elsewhere.expect("STOR x", 150);
+    new_data.write_all(b"new").unwrap();
+    thread::sleep(Duration::from_millis(1_100));
+    // The one that it takes over is that of its own root.
+    let data = second.passive();
+    second.expect("APPE x", 150);
+    assert_eq!(first.reply().code, 426);
+    drop((data, new_data));
+    assert_eq!(second.reply().code, 226);
+    assert_eq!(elsewhere.reply().code, 226);
+    let read = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
+    assert_eq!(
+        (read("old/x"), read("new/x")),
+        (b"old".to_vec(), b"new".to_vec())
+    );
+    stop.ask();
+    running.join().unwrap().unwrap();
+}
+
+#[test]
 fn a_server_without_descriptors_says_so_and_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("x"), "abc").unwrap();
@@ -753,6 +797,18 @@ fn a_checksum_whose_client_has_left_is_given_up_whatever_was_sent_ahead() {
     client.raw(b"QUIT\r\n");
     drop(client);
     eventually("the session has ended", || server.sockets() == 1);
+}
+
+#[test]
+fn who_logs_out_has_the_time_to_log_in_again() {
+    let server = Running::with(|config| config.limits.login_s = 1);
+    let mut client = Client::alice(&server);
+    thread::sleep(Duration::from_millis(1_100));
+    client.expect("REIN", 220);
+    client.login("alice", "secret");
+    thread::sleep(Duration::from_millis(1_100));
+    client.expect("REIN", 220);
+    assert_eq!(client.reply().code, 421);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod places;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 pub use places::{Place, Places};
@@ -18,6 +19,15 @@ impl From<IpAddr> for Origin {
             IpAddr::V4(address) => address.into(),
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         })
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            IpAddr::V4(address) => address.fmt(f),
+            IpAddr::V6(network) => write!(f, "{network}/64"),
+        }
     }
 }
 
@@ -59,5 +69,7 @@ mod tests {
         assert_ne!(origin("2001:db8::1"), origin("2001:db8:0:1::1"));
         assert_ne!(origin("192.0.2.1"), origin("192.0.2.2"));
         assert_eq!(origin("::ffff:192.0.2.1"), origin("192.0.2.1"));
+        assert_eq!(origin("2001:db8::1").to_string(), "2001:db8::/64");
+        assert_eq!(origin("192.0.2.1").to_string(), "192.0.2.1");
     }
 }

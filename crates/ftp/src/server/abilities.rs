@@ -134,19 +134,22 @@ impl Session {
             return Err(Reply::new(550, "Permission denied"));
         }
         let mut lines = vec!["Sessions:".to_owned()];
-        for row in self.shared.ledger.roster.rows() {
-            if user.admin || row.user.as_ref() == Some(&user.name) {
-                let command = row.command.as_deref().unwrap_or("idle");
-                let name = row.user.as_deref().unwrap_or("(no login)");
-                lines.push(format!(
-                    "{} {} {} {} {}",
-                    row.session,
-                    one_line(name.as_bytes()),
-                    row.address,
-                    row.since.strftime("%Y-%m-%dT%H:%M:%SZ"),
-                    command
-                ));
-            }
+        let roster = &self.shared.ledger.roster;
+        let rows = match user.admin {
+            true => roster.rows(),
+            false => roster.rows_of(user),
+        };
+        for row in rows {
+            let command = row.command.as_deref().unwrap_or("idle");
+            let name = row.user.as_deref().unwrap_or("(no login)");
+            lines.push(format!(
+                "{} {} {} {} {}",
+                row.session,
+                one_line(name.as_bytes()),
+                row.address,
+                row.since.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                command
+            ));
         }
         lines.push("End".into());
         Ok(Reply::lines(200, lines))

@@ -18,12 +18,14 @@ use super::access::{Access, Right};
 use super::directory::{self, Directory, Facts, facts};
 use super::partial::{self, Partial, UploadError};
 use super::quota::{Amount, Quota};
+use super::renaming::rename_to_free;
 use crate::protocol::VirtualPath;
 
 /// A directory, and what is below it.
 #[derive(Debug)]
 pub(super) struct Root {
     directory: OwnedFd,
+    identity: (u64, u64),
     /// Unfinished uploads that have not grown for this time have expired.
     pub(super) partial_age: Duration,
     /// The user's rights, if there are rules for them.
@@ -47,6 +49,7 @@ impl Root {
         let open = rustix::fs::open(directory, flags, Mode::empty())
             .map_err(|error| named(error.into(), directory.display()))?;
         let root = Self {
+            identity: facts(&open)?.identity(),
             directory: open,
             partial_age,
             access: None,
@@ -64,6 +67,7 @@ impl Root {
     pub(super) fn again(&self, partial_age: Duration) -> io::Result<Self> {
         Ok(Self {
             directory: self.directory.try_clone()?,
+            identity: self.identity,
             partial_age,
             access: None,
             quota: None,
@@ -91,6 +95,11 @@ impl Root {
         &self.directory
     }
 
+    /// Device and inode of the directory.
+    pub(super) fn identity(&self) -> (u64, u64) {
+        self.identity
+    }
+
     /// What may be in it.
     pub(super) fn quota(&self) -> Option<&Arc<Quota>> {
         self.quota.as_ref()
@@ -105,6 +114,7 @@ impl Root {
         let directory = self.resolve(&path, OFlags::PATH | OFlags::DIRECTORY)?;
         let partial_age = self.partial_age;
         Ok(Self {
+            identity: facts(&directory)?.identity(),
             directory,
             partial_age,
             access: None,
@@ -297,10 +307,15 @@ impl Root {
     /// [`UploadError`] if there is neither, it is being uploaded, or it cannot be removed.
     pub(super) fn remove_file(&self, path: &VirtualPath) -> Result<(), UploadError> {
         let (parent, name) = self.parent_to(path, Right::Delete)?;
+        let partial = Partial::hold(&parent, &name)?;
         let held = self.held(&parent, &name);
         match rustix::fs::unlinkat(&parent, &name, AtFlags::empty()) {
             Err(Errno::NOENT) => {
-                Partial::existing(parent, &name)?.remove()?;
+                let partial = match partial {
+                    Some(partial) => partial,
+                    None => Partial::existing(parent, &name)?,
+                };
+                partial.remove()?;
                 self.changed();
             }
             removed => {
@@ -337,10 +352,17 @@ impl Root {
     /// Renames a file or directory.
     ///
     /// # Errors
-    /// If either name cannot be resolved or changed.
-    pub(super) fn rename(&self, from: &VirtualPath, to: &VirtualPath) -> io::Result<()> {
+    /// [`UploadError`] if either name is being uploaded, or cannot be resolved or changed.
+    pub(super) fn rename(&self, from: &VirtualPath, to: &VirtualPath) -> Result<(), UploadError> {
         let (from, old) = self.parent_to(from, Right::Rename)?;
         let (to, new) = self.parent_to(to, Right::Rename)?;
+        let stays = old == new && facts(&from)?.identity() == facts(&to)?.identity();
+        let _old = Partial::hold(&from, &old)?;
+        let _new = match stays {
+            // Held already.
+            true => None,
+            false => Partial::hold(&to, &new)?,
+        };
         let (moved, replaced) = (
             directory::facts_in(&from, &old)?,
             directory::facts_in(&to, &new).ok(),
@@ -352,6 +374,13 @@ impl Root {
             if replaced.is_some() {
                 access.require(&to, Right::Write)?;
             }
+        }
+        if self.require(&to, Right::Write).is_err() && replaced.is_none() {
+            // Nor may it replace what somebody else gives the name meanwhile.
+            return match rename_to_free((&from, &old), (&to, &new)) {
+                Err(Errno::EXIST) => Err(Errno::ACCESS.into()),
+                renamed => Ok(renamed?),
+            };
         }
         let is_same = replaced.is_some_and(|replaced| replaced.identity() == moved.identity());
         let held = if is_same { None } else { self.held(&to, &new) };
@@ -442,9 +471,12 @@ fn named(error: io::Error, what: impl std::fmt::Display) -> io::Error {
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
+    use std::sync::Barrier;
 
     use rustix::fs::FileType;
 
+    use super::super::access::AccessRule;
+    use super::super::config::Config;
     use super::*;
 
     fn at(text: &str) -> VirtualPath {
@@ -480,6 +512,38 @@ mod tests {
         }
         assert_eq!(root.read(&at("sub/link")).unwrap().1.size(), 1);
         assert!(outside.path().join("secret").exists());
+    }
+
+    #[test]
+    fn who_may_not_write_renames_over_nothing_that_comes_meanwhile() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config {
+            access: vec![AccessRule {
+                path: "/".into(),
+                users: Vec::new(),
+                groups: Vec::new(),
+                rights: vec![Right::Create, Right::Rename],
+            }],
+            ..Config::new(dir.path())
+        };
+        let root = open(dir.path());
+        let access = Access::of(&config, None, root.directory_itself()).unwrap();
+        let root = root.of_user(access, None).unwrap();
+        for round in 0..2_000 {
+            let (own, name) = (format!("own{round}"), format!("name{round}"));
+            fs::write(dir.path().join(&own), "own").unwrap();
+            let begin = Barrier::new(2);
+            let (comes, renamed) = std::thread::scope(|scope| {
+                let other = scope.spawn(|| {
+                    begin.wait();
+                    File::create_new(dir.path().join(&name)).is_ok()
+                });
+                begin.wait();
+                let renamed = root.rename(&at(&own), &at(&name)).is_ok();
+                (other.join().unwrap(), renamed)
+            });
+            assert!(comes != renamed, "round {round}: both have had the name");
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl Session {
             return Ok(Reply::new(503, "Login with USER first"));
         };
         let peer = self.control.facts.peer.ip();
-        let mut user = self.shared.users.anybody(&name, &password);
+        let mut user = self.shared.users.anybody(&name, &password, peer);
         if user.is_none() {
             self.check_ban()?;
             user = self.named_user(&name, password).await?;
@@ -62,7 +62,7 @@ impl Session {
             };
             tracing::info!("{peer}: {} logs in", user.name);
             self.shared.ledger.counters.login(user.anonymous);
-            self.entry.member().belongs_to(Some(&user.name));
+            self.entry.member().belongs_to(Some(&user));
             self.state.user = Some(user);
             self.state.seat = seat;
             return Ok(self.shared.greeting.motd());

@@ -39,6 +39,7 @@ mod ports;
 mod protection;
 mod quota;
 mod rates;
+mod renaming;
 mod reserve;
 mod roster;
 mod session;

@@ -79,7 +79,7 @@ impl Session {
         }
         let path = self.state.cwd.join(&path);
         let user = self.user()?;
-        let resumes = user.write.then(|| user.name.clone());
+        let resumes = user.write.then(|| user.owner.clone());
         let size = self
             .on_files(move |root| match (root.facts(&path), resumes) {
                 (Err(error), Some(owner)) if error.kind() == io::ErrorKind::NotFound => {
@@ -233,7 +233,7 @@ impl Session {
         free_to_take(&to)?;
         self.try_on_files(move |root| root.rename(&from, &to))
             .await?
-            .map_err(|error| naming_failure(&error))?;
+            .map_err(|error| upload_failure(&error))?;
         Ok(Reply::new(250, "Rename successful"))
     }
 

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use fairwind_kernel::LockedFile;
 use jiff::Timestamp;
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, XattrFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::directory::{Directory, Facts, facts};
+use super::renaming::rename_to_free;
 use crate::protocol::digest::Algorithm;
 
 const SUFFIX: &[u8] = b".fairwind-part";
@@ -110,6 +111,19 @@ impl Partial {
         Self::named(directory, partial_name(name), OFlags::empty())
     }
 
+    /// The unfinished upload of `name`, if there is one: while this is kept, nobody goes on with it.
+    ///
+    /// # Errors
+    /// [`UploadError::Busy`] if another session uploads it.
+    pub(super) fn hold(directory: &OwnedFd, name: &OsStr) -> Result<Option<Self>, UploadError> {
+        match Self::existing(directory.try_clone()?, name) {
+            Ok(partial) => Ok(Some(partial)),
+            Err(UploadError::Busy) => Err(UploadError::Busy),
+            // There is none, or it is not the user's to open.
+            Err(_) => Ok(None),
+        }
+    }
+
     fn named(directory: OwnedFd, name: OsString, flags: OFlags) -> Result<Self, UploadError> {
         let file = lock(&directory, &name, flags)?;
         Ok(Self {
@@ -127,6 +141,15 @@ impl Partial {
         gathered(&self.file, owner, age)
     }
 
+    /// Whether somebody else than `owner` can resume the upload.
+    ///
+    /// # Errors
+    /// If the file's facts cannot be read.
+    pub(super) fn is_anothers(&self, owner: &str, age: Duration) -> io::Result<bool> {
+        let known = facts(&self.file)?;
+        Ok(known.size() > 0 && !is_older(&known, age) && !is_open_to(&self.file, owner))
+    }
+
     /// Makes the bytes `owner`'s.
     pub(super) fn belongs_to(&self, owner: &str) {
         // Failure does no harm: the upload can be resumed all the same; where attributes are not kept, by
@@ -141,12 +164,11 @@ impl Partial {
     /// If the file system refuses, or someone who bypasses the server has taken the file away.
     pub(super) fn rename(&self, name: &OsStr, replaces: bool) -> io::Result<()> {
         self.is_here()?;
-        let flags = if replaces {
-            RenameFlags::empty()
+        if replaces {
+            rustix::fs::renameat(&self.directory, &self.name, &self.directory, name)?;
         } else {
-            RenameFlags::NOREPLACE
-        };
-        rustix::fs::renameat_with(&self.directory, &self.name, &self.directory, name, flags)?;
+            rename_to_free((&self.directory, &self.name), (&self.directory, name))?;
+        }
         // Not before: if renaming fails, the bytes are still the owner's. The file system may keep no
         // attributes.
         let _ = rustix::fs::fremovexattr(&self.file, OWNER);

@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use super::users::User;
+
 /// All sessions, in the order in which they began.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Roster(Arc<Mutex<Sessions>>);
@@ -38,6 +40,8 @@ pub(super) struct Member {
 #[derive(Debug, Default)]
 struct Doing {
     user: Option<String>,
+    /// [`User::owner`]: the user's name may be what an anonymous one calls itself.
+    owner: Option<String>,
     /// Empty between commands.
     command: String,
     moving: Option<Moving>,
@@ -110,6 +114,16 @@ impl Roster {
             .collect()
     }
 
+    /// The sessions of one user.
+    pub(super) fn rows_of(&self, user: &User) -> Vec<SessionRow> {
+        let sessions = self.0.lock();
+        let members = sessions.running.values();
+        members
+            .filter(|member| member.doing.lock().owner.as_ref() == Some(&user.owner))
+            .map(|member| member.row())
+            .collect()
+    }
+
     /// Ends a session; false if there is none of this number.
     pub(super) fn kill(&self, id: u64) -> bool {
         let sessions = self.0.lock();
@@ -175,8 +189,10 @@ impl Drop for Entry {
 
 impl Member {
     /// The session is now this user's, or nobody's.
-    pub(super) fn belongs_to(&self, user: Option<&str>) {
-        self.doing.lock().user = user.map(str::to_owned);
+    pub(super) fn belongs_to(&self, user: Option<&User>) {
+        let mut doing = self.doing.lock();
+        doing.user = user.map(|user| user.name.clone());
+        doing.owner = user.map(|user| user.owner.clone());
     }
 
     /// A command begins; an empty one means that there is none.

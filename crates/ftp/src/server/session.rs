@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fairwind_transfer::{Meter, SocketPlan};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::channel::Setup;
 use super::control::Control;
@@ -135,7 +135,7 @@ pub(super) enum Interruption {
     None,
     /// ABOR
     Aborted,
-    /// The control connection was closed without QUIT, or the server stops.
+    /// The control connection was closed, the operator ended the session, or the server stops.
     Gone,
 }
 
@@ -211,7 +211,8 @@ impl Session {
         }
         let greeting = self.shared.greeting.banner();
         self.control.send(&greeting).await?;
-        let login_by = Instant::now() + Duration::from_secs(self.shared.config.limits.login_s);
+        let login_time = Duration::from_secs(self.shared.config.limits.login_s);
+        let mut login_by = Instant::now() + login_time;
         while !self.over {
             let idle_until = Instant::now() + Duration::from_secs(self.shared.config.limits.idle_s);
             let deadline = match self.state.user {
@@ -228,10 +229,15 @@ impl Session {
             };
             let (shown, begin) = (journal::shown(&line), Instant::now());
             self.entry.member().does(&shown);
+            let was_logged_in = self.state.user.is_some();
             let answer = match parse(&line) {
                 Ok(command) => Box::pin(self.dispatch(command)).await,
                 Err(reply) => Err(reply.into()),
             };
+            // REIN, AUTH
+            if was_logged_in && self.state.user.is_none() {
+                login_by = Instant::now() + login_time;
+            }
             match answer {
                 Ok(reply) | Err(Failure::Refused(reply)) => {
                     self.done(&shown, &reply, begin.elapsed());
@@ -280,7 +286,8 @@ impl Session {
     }
 
     /// Waits for `work`, meanwhile answers ABOR, STAT and NOOP, and keeps other commands for later. If
-    /// the client interrupts, `meter` is asked to stop, but `work` is still waited for.
+    /// the client interrupts, or the operator or the server ends it, `meter` is asked to stop, but `work` is still
+    /// waited for.
     pub(super) async fn run_interruptible<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -303,10 +310,17 @@ impl Session {
                     }
                     Ok(None)
                 }
-                _ = self.stop.wait_for(|phase| *phase == Phase::Ending), if interruption != Interruption::Gone => Ok(None),
-                () = self.entry.member().killed(), if interruption != Interruption::Gone => {
+                // Whatever the client has said or done before.
+                _ = self.stop.wait_for(|phase| *phase == Phase::Ending), if !meter.is_stopped() => {
+                    meter.stop();
+                    interruption = Interruption::Gone;
+                    continue;
+                }
+                () = self.entry.member().killed(), if !self.over => {
                     self.over = true;
-                    Ok(None)
+                    meter.stop();
+                    interruption = Interruption::Gone;
+                    continue;
                 }
             };
             match line {
@@ -359,14 +373,17 @@ impl Session {
 
     /// Whether the client is still there after `time`.
     pub(super) async fn is_present_after(&mut self, time: Duration) -> bool {
-        match tokio::time::timeout(time, self.control.line()).await {
-            Err(_) => true,
-            Ok(Ok(Some(line))) => {
-                self.waiting.push_back(line);
-                true
+        let until = Instant::now() + time;
+        // A line that was sent ahead says nothing: the end of the connection may be behind it.
+        while self.has_room() {
+            match timeout_at(until, self.control.line()).await {
+                Err(_) => break,
+                Ok(Ok(Some(line))) => self.waiting.push_back(line),
+                Ok(Ok(None) | Err(_)) => return self.has_quit(),
             }
-            Ok(Ok(None) | Err(_)) => self.has_quit(),
         }
+        sleep_until(until).await;
+        !self.control.is_left() || self.has_quit()
     }
 
     /// Runs a job on files, away from the threads that serve control connections.

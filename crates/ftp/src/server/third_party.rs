@@ -91,7 +91,8 @@ impl Session {
             .or(is_tls_client.then_some(Peer::Authority));
         Ok(Some(match peer.filter(|_| is_file) {
             Some(peer) => DataTls::Server(tls.with_peer(peer, part)?),
-            None => DataTls::Client(tls.clone()),
+            None if is_file => DataTls::Client(tls.clone()),
+            None => DataTls::Client(tls.without_peers()),
         }))
     }
 

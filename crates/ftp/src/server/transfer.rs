@@ -26,7 +26,7 @@ use super::work::{
     self, Compression, Outcome, Passage, Work, file_failure, not_opened, upload_failure,
 };
 use super::xferlog::Entry;
-use crate::protocol::command::ByteRange;
+use crate::protocol::command::{ByteRange, Representation};
 use crate::protocol::{Reply, VirtualPath};
 
 /// An upload that has begun.
@@ -97,12 +97,25 @@ impl Session {
         self.take_setup()
     }
 
+    /// The reply to a transfer at a position under TYPE A. There positions count what is sent (RFC 3659, section 5), not
+    /// bytes of the file; TYPE may have come behind REST or RANG.
+    fn takes_positions(&self, is_partial: bool) -> Result<(), Reply> {
+        match self.state.representation {
+            Representation::Ascii if is_partial => {
+                let text = "REST and RANG are for TYPE I (binary) only";
+                Err(Reply::new(501, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(super) async fn retrieve(&mut self, argument: Vec<u8>) -> Result<Reply, Failure> {
         let path = self.state.cwd.join(&argument);
         let (restart, range) = (
             std::mem::take(&mut self.state.restart),
             self.state.range.take(),
         );
+        self.takes_positions(restart > 0 || range.is_some())?;
         let wanted = path.clone();
         let (file, facts) = self.on_files(move |root| root.read(&wanted)).await?;
         let range = range.unwrap_or(ByteRange {
@@ -137,7 +150,9 @@ impl Session {
         argument: Vec<u8>,
         start: Start,
     ) -> Result<Reply, Failure> {
-        let start = match std::mem::take(&mut self.state.restart) {
+        let restart = std::mem::take(&mut self.state.restart);
+        self.takes_positions(restart > 0)?;
+        let start = match restart {
             0 => start,
             first => Start::At(first),
         };
@@ -186,7 +201,8 @@ impl Session {
         match begun {
             Err(UploadError::Busy) if self.shared.ledger.uploads.take_over(key).await => {
                 let client = self.control.facts.peer.ip();
-                tracing::info!("{client}: {} goes on with {}", key.user, key.path);
+                let user = self.user().map_or("nobody", |user| &user.name);
+                tracing::info!("{client}: {user} goes on with {}", key.path);
                 let begun = tokio::task::spawn_blocking(again).await;
                 begun.map_err(io::Error::other)
             }
@@ -203,10 +219,11 @@ impl Session {
         free_to_take(&path)?;
         let setup = self.take_setup_for_file()?;
         let key = Key {
-            user: user.name.clone(),
+            owner: user.owner.clone(),
+            root: user.root.identity(),
             path: path.clone(),
         };
-        let begin = move || user.act(|| begin(&user.root, &user.name))?;
+        let begin = move || user.act(|| begin(&user.root, &user.owner))?;
         let begun = match self.begin_upload(begin, &key).await? {
             Ok(begun) => begun,
             Err(error) => {
@@ -222,8 +239,10 @@ impl Session {
         } = begun;
         upload.umask = self.state.umask;
         let announced = announced.map(|all| all.saturating_sub(upload.first));
-        // Bytes of the file, not of the compressed stream.
-        let announced = announced.filter(|_| self.state.deflate.is_none());
+        // Bytes of the file, not of the compressed stream or of text with CR LF.
+        let is_as_sent =
+            self.state.deflate.is_none() && self.state.representation == Representation::Image;
+        let announced = announced.filter(|_| is_as_sent);
         let work = Work::Receive {
             upload,
             announced,

@@ -70,9 +70,15 @@ impl Upload {
         }
         let quota = root.quota();
         let charge = quota.map(|quota| quota.receive(root.directory_itself()));
+        let charge = charge.transpose()?;
+        let partial = Partial::open(directory, &name)?;
+        // What somebody else has begun is not replaced without the right to.
+        if may_replace.is_err() && partial.is_anothers(owner, root.partial_age)? {
+            return Err(Errno::ACCESS.into());
+        }
         let mut upload = Self {
-            charge: charge.transpose()?,
-            partial: Some(Partial::open(directory, &name)?),
+            charge,
+            partial: Some(partial),
             name,
             first: 0,
             replaces: may_replace.is_ok(),

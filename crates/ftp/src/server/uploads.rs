@@ -24,8 +24,10 @@ type Running = Mutex<HashMap<Key, Upload>>;
 /// Who uploads what.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    /// The user's name.
-    pub user: String,
+    /// Who can go on with the upload.
+    pub owner: String,
+    /// Device and inode of the user's root: a system user's is another one at each host.
+    pub root: (u64, u64),
     /// The file, as the user names it.
     pub path: VirtualPath,
 }

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use fairwind_origin::Origin;
 use parking_lot::Mutex;
 
 use super::access::{self, Access};
@@ -22,6 +24,9 @@ use super::system_users::{
 pub(super) struct User {
     /// The name, with that of a virtual host behind it; for anonymous users, what they gave as password.
     pub name: String,
+    /// Whose unfinished uploads the user can go on with: for named users the name; for anonymous ones the host and where
+    /// they come from, since what they call themselves proves nothing.
+    pub owner: String,
     /// Whether the user is anonymous.
     pub anonymous: bool,
     /// Whether the user may write.
@@ -153,6 +158,7 @@ impl Users {
             let write = rules.as_ref().map_or(user.write, Access::changes);
             let root = limited(home, &name, user, rules, quotas)?;
             let entry = User {
+                owner: name.clone(),
                 name,
                 anonymous: false,
                 write,
@@ -168,6 +174,8 @@ impl Users {
         let rules = Access::of(config, None, root.directory_itself())?;
         let anonymous = User {
             name: "anonymous".into(),
+            // With a character that no user's name has.
+            owner: format!("anonymous\n{}\n", host.unwrap_or_default()),
             anonymous: true,
             write: rules.as_ref().is_some_and(Access::changes),
             admin: false,
@@ -194,9 +202,10 @@ impl Users {
         is_anonymous(name) && self.anonymous.is_some()
     }
 
-    /// The anonymous user, if `name` is one and there may be any; `password` is what it calls itself.
-    pub(super) fn anybody(&self, name: &str, password: &[u8]) -> Option<User> {
+    /// The anonymous user at `peer`, if `name` is one and there may be any; `password` is what it calls itself.
+    pub(super) fn anybody(&self, name: &str, password: &[u8], peer: IpAddr) -> Option<User> {
         let mut user = self.anonymous.clone().filter(|_| is_anonymous(name))?;
+        user.owner.push_str(&Origin::from(peer).to_string());
         let given = crate::protocol::path::one_line(password);
         if !given.trim().is_empty() {
             user.name = given.trim().chars().take(64).collect();
@@ -250,6 +259,7 @@ impl Users {
         let identity = config.pam_as_user.then(|| Identity::of(&user));
         Ok(Some(User {
             name: user.name.clone(),
+            owner: user.name.clone(),
             anonymous: false,
             write: rules.as_ref().map_or(write, Access::changes),
             admin,
@@ -317,8 +327,25 @@ mod tests {
         assert!(login("alice", b"wrong".as_slice()).is_none());
         assert!(login("bob", b"no password").is_none());
         assert!(login("ftp", b"me@example.org").is_none());
-        assert!(!users.anybody("ftp", b"me@example.org").unwrap().write);
-        assert!(users.anybody("alice", b"correct horse").is_none());
+        let peer = "192.0.2.1".parse().unwrap();
+        let anybody = |name, password| users.anybody(name, password, peer);
+        assert!(!anybody("ftp", b"me@example.org".as_slice()).unwrap().write);
+        assert!(anybody("alice", b"correct horse").is_none());
+    }
+
+    #[test]
+    fn anonymous_users_are_told_apart_by_host_and_address_and_are_no_named_user() {
+        let dir = tempfile::tempdir().unwrap();
+        let owner = |host, peer: &str| {
+            let users = Users::open(&config(dir.path()), host, None, &Quotas::default()).unwrap();
+            let peer = peer.parse().unwrap();
+            users.anybody("anonymous", b"alice", peer).unwrap().owner
+        };
+        let here = owner(None, "192.0.2.1");
+        assert_eq!(here, "anonymous\n\n192.0.2.1");
+        assert_eq!(here, owner(None, "::ffff:192.0.2.1"));
+        assert_ne!(here, owner(None, "192.0.2.2"));
+        assert_ne!(here, owner(Some("b.example"), "192.0.2.1"));
     }
 
     #[test]

@@ -175,21 +175,26 @@ impl Work {
                 end,
                 representation,
             } => match (representation, compression.level) {
-                (Representation::Image, None) => mover.send_file(&file, first, end).into(),
-                (Representation::Image, Some(_)) => {
-                    let mut file = file;
-                    match file.seek(SeekFrom::Start(first)) {
-                        Ok(_) => {
-                            let bytes = file.take(end.saturating_sub(first));
-                            mover.send_from(&mut compression.read(bytes), None).into()
+                (Representation::Image, None) => {
+                    let bytes = end.saturating_sub(first);
+                    let sent = mover.send_file(&file, first, end);
+                    match sent {
+                        Ok(sent) if sent < bytes => {
+                            Err(TransferError::File(has_become_shorter())).into()
                         }
-                        Err(error) => Err(TransferError::File(error)).into(),
+                        sent => sent.into(),
                     }
                 }
-                (Representation::Ascii, _) => {
-                    let text = ToNetwork::new(file.take(end.saturating_sub(first)));
-                    mover.send_from(&mut compression.read(text), None).into()
-                }
+                _ => match part_of(file, first, end) {
+                    Ok(bytes) => {
+                        let bytes: Box<dyn Read> = match representation {
+                            Representation::Image => Box::new(bytes),
+                            Representation::Ascii => Box::new(ToNetwork::new(bytes)),
+                        };
+                        mover.send_from(&mut compression.read(bytes), None).into()
+                    }
+                    Err(error) => Err(TransferError::File(error)).into(),
+                },
             },
             Self::List {
                 root,
@@ -264,6 +269,27 @@ impl Work {
             ..Err(error).into()
         }
     }
+}
+
+/// The bytes of a file from `first` up to `end`; an error where it ends before that.
+fn part_of(mut file: File, first: u64, end: u64) -> io::Result<impl Read> {
+    file.seek(SeekFrom::Start(first))?;
+    Ok(Part(file.take(end.saturating_sub(first))))
+}
+
+struct Part(io::Take<File>);
+
+impl Read for Part {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(bytes)? {
+            0 if self.0.limit() > 0 && !bytes.is_empty() => Err(has_become_shorter()),
+            count => Ok(count),
+        }
+    }
+}
+
+fn has_become_shorter() -> io::Error {
+    io::Error::other("it has become shorter meanwhile")
 }
 
 /// Reads what the peer of a connection has still to say, until it closes it or two seconds have passed.

@@ -488,6 +488,14 @@ impl SessionTls {
         peer::is_of_server(peers, shown, intermediates, now, &provider).is_ok()
     }
 
+    /// The same for data connections that are with the client only.
+    pub(crate) fn without_peers(&self) -> Self {
+        Self {
+            peers: None,
+            ..self.clone()
+        }
+    }
+
     /// Whether other servers are known by their authorities.
     pub(crate) fn knows_peers(&self) -> bool {
         self.peers.is_some()

@@ -1,11 +1,14 @@
 //! Rights by directory.
 
 use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
 use std::os::unix::fs::symlink;
+use std::time::Duration;
 
 use fairwind_ftp::server::{AccessRule, Config, Right, UserConfig, check};
 
-use crate::common::{Client, Running};
+use crate::common::{Client, Running, connect_from, eventually, loopback};
 
 fn rule(path: &str, users: &[&str], rights: &[Right]) -> AccessRule {
     AccessRule {
@@ -62,6 +65,82 @@ fn strangers_leave_files_and_neither_see_nor_replace_what_is_there() {
     client.expect("RNFR y", 350);
     client.expect("RNTO z", 550);
     assert_eq!(server.read("incoming/y"), b"1");
+}
+
+/// An upload of ten bytes to `/incoming/y` that has been silent for so long that its owner could take it over.
+fn lost_upload(server: &Running, client: &mut Client) -> TcpStream {
+    let mut data = client.passive();
+    client.expect("STOR incoming/y", 150);
+    data.write_all(b"0123456789").unwrap();
+    eventually("all bytes are there", || {
+        let partial = fs::metadata(server.path("incoming/.y.fairwind-part"));
+        partial.is_ok_and(|facts| facts.len() == 10)
+    });
+    std::thread::sleep(Duration::from_millis(1_100));
+    data
+}
+
+#[test]
+fn who_calls_itself_alice_goes_on_with_nothing_of_hers() {
+    let server = server();
+    let mut alice = Client::alice(&server);
+    let data = lost_upload(&server, &mut alice);
+    let mut stranger = Client::connect(server.address);
+    stranger.login("anonymous", "alice");
+    let _data = stranger.passive();
+    stranger.expect("SIZE incoming/y", 550);
+    stranger.expect("STOR incoming/y", 450);
+    stranger.expect("REST 10", 350);
+    stranger.expect("STOR incoming/y", 450);
+    alice.raw(b"ABOR\r\n");
+    assert_eq!([alice.reply().code, alice.reply().code], [426, 226]);
+    drop(data);
+    stranger.expect("SIZE incoming/y", 550);
+    stranger.expect("REST 10", 350);
+    stranger.expect("STOR incoming/y", 550);
+    assert_eq!(alice.expect("SIZE incoming/y", 213).text(), "10");
+    // Nor is its session hers.
+    let sessions = alice.expect("SITE WHO", 200);
+    assert_eq!(sessions.lines.len(), 3, "{sessions}");
+}
+
+#[test]
+fn who_may_only_create_begins_nothing_anew_that_another_user_can_go_on_with() {
+    let server = server();
+    let mut alice = Client::alice(&server);
+    alice.expect("ALLO 11", 200);
+    assert_eq!(alice.give("STOR incoming/y", b"0123456789").code, 426);
+    let mut stranger = Client::anonymous(&server);
+    let _data = stranger.passive();
+    stranger.expect("STOR incoming/y", 550);
+    stranger.expect("APPE incoming/y", 550);
+    alice.expect("REST 10", 350);
+    assert_eq!(alice.give("STOR incoming/y", b"abc").code, 226);
+    assert_eq!(server.read("incoming/y"), b"0123456789abc");
+    // Its own it may begin anew.
+    stranger.expect("ALLO 11", 200);
+    assert_eq!(stranger.give("STOR incoming/z", b"0123456789").code, 426);
+    assert_eq!(stranger.give("STOR incoming/z", b"abc").code, 226);
+    assert_eq!(server.read("incoming/z"), b"abc");
+}
+
+#[test]
+fn strangers_go_on_with_their_own_uploads_by_the_address_they_come_from() {
+    let server = server();
+    let mut lost = Client::anonymous(&server);
+    let _data = lost_upload(&server, &mut lost);
+    let (mut other, _) = Client::from(loopback(1), server.address);
+    other.login("anonymous", "me@example.org");
+    let _waiting = connect_from(loopback(1), other.passive_address());
+    other.expect("SIZE incoming/y", 550);
+    other.expect("STOR incoming/y", 450);
+    let mut again = Client::connect(server.address);
+    again.login("ftp", "whoever@example.org");
+    assert_eq!(again.expect("SIZE incoming/y", 213).text(), "10");
+    again.expect("REST 10", 350);
+    assert_eq!(again.give("STOR incoming/y", b"abc").code, 226);
+    assert_eq!(lost.reply().code, 426);
+    assert_eq!(server.read("incoming/y"), b"0123456789abc");
 }
 
 #[test]

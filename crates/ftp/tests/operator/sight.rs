@@ -1,7 +1,7 @@
 //! What the operator sees and ends: the list of sessions, the log of commands, the metrics.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
@@ -61,6 +61,55 @@ fn sessions_are_listed_with_what_they_do_and_can_be_ended() {
         console::sessions(&control).unwrap().is_empty()
     });
     assert!(!console::kill(&control, row.session).unwrap());
+}
+
+#[test]
+fn sessions_whose_clients_have_quit_can_be_ended_as_well() {
+    let (server, dir) = server();
+    let control = dir.path().join("control");
+    std::fs::File::create(server.path("huge"))
+        .unwrap()
+        .set_len(1 << 40)
+        .unwrap();
+    let end = || {
+        let mut rows = Vec::new();
+        eventually("there is no other session", || {
+            rows = console::sessions(&control).unwrap();
+            rows.len() == 1
+        });
+        assert!(console::kill(&control, rows[0].session).unwrap());
+    };
+    // Whether or not the client has closed its side.
+    for leaves in [false, true] {
+        let mut client = Client::alice(&server);
+        let mut data = client.passive();
+        client.raw(b"RETR huge\r\nQUIT\r\n");
+        assert_eq!(client.reply().code, 150);
+        if leaves {
+            client.stream.shutdown(Shutdown::Write).unwrap();
+        }
+        data.read_exact(&mut [0; 100_000]).unwrap();
+        end();
+        assert_eq!(client.reply().code, 426);
+        assert!(client.is_closed());
+
+        let mut client = Client::alice(&server);
+        let mut data = client.passive();
+        client.raw(b"STOR x\r\nQUIT\r\n");
+        assert_eq!(client.reply().code, 150);
+        data.write_all(b"abc").unwrap();
+        if leaves {
+            client.stream.shutdown(Shutdown::Write).unwrap();
+        }
+        eventually("it has come", || {
+            std::fs::read(server.path(".x.fairwind-part")).is_ok_and(|found| found == b"abc")
+        });
+        end();
+        assert_eq!(client.reply().code, 426);
+        assert!(client.is_closed());
+        assert_eq!(server.read(".x.fairwind-part"), b"abc");
+        assert!(!server.path("x").exists());
+    }
 }
 
 #[test]

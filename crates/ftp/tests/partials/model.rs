@@ -220,14 +220,15 @@ impl World {
     }
 
     fn delete(&mut self, who: usize, name: usize) {
-        let code = match self.files.remove(&name) {
-            Some(_) => 250,
-            None if self.uploader(name).is_some() => 450,
-            None if self.partial_exists(name) => {
-                self.broken.remove(&name);
-                250
-            }
-            None => 550,
+        let code = if self.uploader(name).is_some() {
+            450
+        } else if self.files.remove(&name).is_some() {
+            250
+        } else if self.partial_exists(name) {
+            self.broken.remove(&name);
+            250
+        } else {
+            550
         };
         let command = format!("DELE {}", NAMES[name]);
         self.sessions[who].client.expect(&command, code);

@@ -204,9 +204,17 @@ fn fingerprint(issued: &Issued) -> String {
 
 /// What a command gives to who comes to its data connection with this configuration.
 fn taken(client: &mut Secure, config: Option<Arc<rustls::ClientConfig>>) -> (Vec<u8>, u16) {
+    taken_by("RETR x", client, config)
+}
+
+fn taken_by(
+    command: &str,
+    client: &mut Secure,
+    config: Option<Arc<rustls::ClientConfig>>,
+) -> (Vec<u8>, u16) {
     let stream = client.passive();
     let mut got = Vec::new();
-    client.expect("RETR x", 150);
+    client.expect(command, 150);
     match config {
         Some(config) => drop(tls(stream, &config).read_to_end(&mut got)),
         None => {
@@ -469,7 +477,11 @@ fn servers_that_the_operator_trusts_need_not_be_named() {
     let own = client.config.clone();
     assert_eq!(taken(&mut client, Some(own)), (b"x".to_vec(), 226));
     let peer = authorities(authority.issue(&["b.example.org"]));
-    assert_eq!(taken(&mut client, Some(peer)), (b"x".to_vec(), 226));
+    assert_eq!(taken(&mut client, Some(peer.clone())), (b"x".to_vec(), 226));
+    for listing in ["NLST", "LIST", "MLSD"] {
+        let refused = taken_by(listing, &mut client, Some(peer.clone()));
+        assert_eq!(refused, (vec![], 522), "{listing}");
+    }
     let foreign = authorities(Authority::new().issue(&["localhost"]));
     assert_eq!(taken(&mut client, Some(foreign)), (vec![], 522));
     let none = authority.client(&[&rustls::version::TLS13, &rustls::version::TLS12]);
