@@ -33,6 +33,7 @@ mod protection;
 mod proxy;
 mod ranges;
 mod rate;
+mod rename;
 mod report;
 mod retrieve;
 mod retry;
