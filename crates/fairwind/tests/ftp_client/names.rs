@@ -148,6 +148,22 @@ fn files_are_renamed_and_moved_into_directories() {
 }
 
 #[test]
+fn of_files_that_would_get_one_name_none_is_moved() {
+    let bench = Bench::new();
+    fill(&bench, &["run1/log", "run2/log", "run2/x", "all/y"]);
+    let clash = bench.run(&["mv", &url("run*/log"), &url("run2/x"), &url("all/")]);
+    assert_eq!(clash.status.code(), Some(1));
+    let why = "/run1/log: another file of the same command would get the same name";
+    assert!(err(&clash).contains(why), "{}", err(&clash));
+    let there = below(bench.there.path());
+    let left = ["run1/", "run1/log", "run2/", "run2/log"];
+    assert_eq!(there, [&["all/", "all/x", "all/y"][..], &left].concat());
+    let same = bench.run(&["mv", &url("all/x"), &url("all/")]);
+    assert_eq!(same.status.code(), Some(1));
+    assert!(err(&same).contains("this name already"), "{}", err(&same));
+}
+
+#[test]
 fn permissions_are_set() {
     let bench = Bench::new();
     fill(&bench, &["a.sh", "b.sh"]);

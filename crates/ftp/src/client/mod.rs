@@ -53,6 +53,7 @@ mod workers;
 
 pub(crate) use both_ends::at_once;
 pub use checksum::{Checksum, Verification};
+pub use clash::{SAME_NAME, twice};
 pub use credentials::{Ask, Credentials};
 pub use error::ClientError;
 pub use extension::{Change, ControlConnection, Extension, ExtensionReport, SessionExtension};
