@@ -164,6 +164,18 @@ fn of_files_that_would_get_one_name_none_is_moved() {
 }
 
 #[test]
+fn a_name_is_the_one_that_is_written_in_the_url() {
+    let bench = Bench::new();
+    fill(&bench, &["a/b", "a\\b", "a\tb", "ab", "x", "x "]);
+    for path in ["a/../x", "../x", "./x", "a/%2E%2e/x"] {
+        let refused = bench.run(&["rm", &url(path)]);
+        assert_eq!(refused.status.code(), Some(2), "{path}: {}", err(&refused));
+    }
+    bench.says(&["rm", &url("x "), &url("a\tb"), &url("a\\b")]);
+    assert_eq!(below(bench.there.path()), ["a/", "a/b", "ab", "x"]);
+}
+
+#[test]
 fn permissions_are_set() {
     let bench = Bench::new();
     fill(&bench, &["a.sh", "b.sh"]);

@@ -63,7 +63,7 @@ pub use kept::Kept;
 pub use listing::{Entry, Kind};
 pub use manage::{Removal, Usage, remove_tree, usage};
 pub use options::{ChecksumPolicy, DataMode, Options};
-pub use place::{Place, Scheme, is_url, join, printable, split};
+pub use place::{Place, Scheme, is_url, join, printable, split, without_passwords};
 pub use progress::{Progress, Silent};
 pub use protection::TlsPolicy;
 pub use proxy::Proxy;
