@@ -148,7 +148,8 @@ impl Shell {
                 None => (line.as_str(), false),
             };
             match self.execute(line) {
-                Ok(Next::Line) => {}
+                // Who no longer reads what is printed has not asked for less to be done.
+                Ok(Next::Line) | Err(Failure::BrokenPipe) => {}
                 Ok(Next::End) => break,
                 Err(failure) if goes_on && !matches!(failure, Failure::Stopped(_)) => {
                     failure.report();

@@ -216,10 +216,10 @@ impl Moving {
 
     /// Prints the outcome; fails if a transfer failed.
     pub(crate) fn tell(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
-        if let Some(text) = self.text(command, outcome) {
-            output::line(&text)?;
-        }
-        judge(outcome)
+        let text = self.text(command, outcome);
+        let printed = text.map_or(Ok(()), |text| output::line(&text));
+        judge(outcome)?;
+        Ok(printed?)
     }
 
     /// Prints the outcome as JSON with the fields of another object; fails if a transfer failed.
@@ -233,8 +233,9 @@ impl Moving {
         if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
             object.extend(more);
         }
-        output::json(&object)?;
-        judge(outcome)
+        let printed = output::json(&object);
+        judge(outcome)?;
+        Ok(printed?)
     }
 
     /// Prints the outcome to standard error, for transfers to standard output.
