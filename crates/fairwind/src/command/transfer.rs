@@ -303,17 +303,19 @@ pub(crate) fn credentials(place: &Place) -> Result<Credentials, Failure> {
     Ok(Credentials::find(place, &ask)?)
 }
 
-/// The server of all these places, which must have the same server and user.
+/// The server of all these places, which must have the same server and user. One of them may have the password for all.
 pub(crate) fn server(places: &[Place]) -> Result<&Place, Failure> {
-    let first = &places[0];
+    let mut places_with_password = places.iter().filter(|place| place.password.is_some());
+    let first = places_with_password.next().unwrap_or(&places[0]);
     let same = |place: &&Place| {
         (place.scheme, &place.host, place.port, &place.user)
             == (first.scheme, &first.host, first.port, &first.user)
+            && (place.password.is_none() || place.password == first.password)
     };
     match places.iter().find(|place| !same(place)) {
         None => Ok(first),
         Some(other) => Err(Failure::input(format!(
-            "{first} and {other} are of different servers or users; one command moves files of one"
+            "{first} and {other} are of different servers, users or passwords; one command has one of each"
         ))),
     }
 }

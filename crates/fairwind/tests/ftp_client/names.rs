@@ -176,6 +176,19 @@ fn a_name_is_the_one_that_is_written_in_the_url() {
 }
 
 #[test]
+fn one_of_several_urls_may_have_the_password_and_none_another_one() {
+    let bench = Bench::new();
+    fill(&bench, &["a", "b", "c"]);
+    let without = "ftp://alice@{host}/a";
+    bench.says(&["rm", without, &url("b")]);
+    assert_eq!(below(bench.there.path()), ["c"]);
+    let other = bench.run(&["rm", &url("c"), "ftp://alice:other@{host}/c"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(!err(&other).contains("secret"), "{}", err(&other));
+    assert_eq!(below(bench.there.path()), ["c"]);
+}
+
+#[test]
 fn permissions_are_set() {
     let bench = Bench::new();
     fill(&bench, &["a.sh", "b.sh"]);
