@@ -274,6 +274,31 @@ fn a_failure_is_one_whoever_reads_the_result() {
 }
 
 #[test]
+fn wrong_usage_is_told_without_the_passwords_in_it() {
+    let bench = Bench::new();
+    let url = "ftp://alice:hidden@h/x";
+    let proxy = "https://bob:hidden@p:3128";
+    for arguments in [
+        &["ls", url, url][..],
+        &["get", "--queue", "queue", url],
+        &["chmod", url, url],
+        &["ls", "--proxy", proxy, url],
+        &["ls", &format!("--proxy={proxy}"), url],
+    ] {
+        let output = bench.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = err(&output);
+        assert!(
+            said.starts_with("error: ") && !said.contains("hidden"),
+            "{said}"
+        );
+    }
+    let output = bench.run(&["ls", url, url]);
+    let said = err(&output);
+    assert!(said.contains("'ftp://alice@h/x'"), "{said}");
+}
+
+#[test]
 fn what_is_not_there_is_not_listed() {
     let bench = Bench::new();
     for url in ["ftp://{host}/none", "ftp://{host}/none/"] {

@@ -209,6 +209,24 @@ fn a_script_goes_on_when_nobody_reads_what_it_prints() {
 }
 
 #[test]
+fn no_message_repeats_a_password() {
+    let bench = Bench::new();
+    for line in [
+        "ls --proxy https://bob:hidden@p:3128",
+        "ls --proxy=https://bob:hidden@p:3128",
+        "open 'htp://bob:hidden@h/'",
+        "ftp://bob:hidden@h/",
+        "!false ftp://bob:hidden@h/",
+        "get ftp://bob:hidden@h/ --wrong",
+    ] {
+        let output = bench.shell(ALICE, line);
+        assert_ne!(output.status.code(), Some(0), "{line}");
+        let said = err(&output);
+        assert!(!said.is_empty() && !said.contains("hidden"), "{said}");
+    }
+}
+
+#[test]
 fn bookmarks_lead_to_directories_and_keep_no_passwords() {
     let bench = Bench::new();
     bench.fill(&["d/x"]);
