@@ -77,6 +77,16 @@ impl Failure {
         }
     }
 
+    /// The same without the passwords in these words, which it may repeat.
+    pub(crate) fn without_passwords_of(self, words: &[String]) -> Self {
+        let without = |what: String| without_passwords_of(&what, words);
+        match self {
+            Self::Input(what) => Self::Input(without(what)),
+            Self::Work(what) => Self::Work(without(what)),
+            other => other,
+        }
+    }
+
     /// Prints the failure to standard error and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         let (code, line) = match self {
@@ -89,6 +99,20 @@ impl Failure {
         eprintln!("{line}");
         ExitCode::from(code)
     }
+}
+
+/// A message without the passwords of the URLs in these words, which it may repeat.
+pub(crate) fn without_passwords_of(text: &str, words: &[String]) -> String {
+    let urls = words
+        .iter()
+        .filter_map(|word| Some(&word[word.find("://")?..]));
+    urls.fold(text.to_owned(), |text, url| {
+        let without = ftp::without_passwords(url);
+        match without == url {
+            true => text,
+            false => text.replace(url, &without),
+        }
+    })
 }
 
 /// Fails if there are any of these failures.

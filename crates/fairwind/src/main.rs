@@ -9,14 +9,29 @@ mod progress;
 mod summary;
 mod words;
 
+use std::env;
 use std::process::ExitCode;
 
 use clap::Parser;
 use fairwind_study::{shell, table};
 
 fn main() -> ExitCode {
-    match command::Cli::parse().run() {
+    let given = env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let given: Vec<String> = given.collect();
+    let done = match command::Cli::try_parse() {
+        Ok(cli) => cli.run(),
+        Err(wrong) => {
+            let text = wrong.render().to_string();
+            let shown = failure::without_passwords_of(&text, &given);
+            if shown == text {
+                wrong.exit();
+            }
+            eprint!("{shown}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.without_passwords_of(&given).report(),
     }
 }

@@ -232,6 +232,72 @@ fn a_name_that_cannot_be_told_makes_the_command_fail_and_the_others_are_stored()
     assert_eq!(read(&bench.there, "x"), b"abc");
 }
 
+/// A pipe without a reader.
+fn closed() -> Stdio {
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn a_failure_is_one_whoever_reads_the_result() {
+    let bench = Bench::new();
+    bench.write("x", b"abc");
+    bench.write("y", b"abc");
+    // A directory where the mirror has a file.
+    fs::create_dir_all(bench.here.path().join("m/x")).unwrap();
+    let jobs = format!("ftp://{0}/x\nftp://{0}/none\n", bench.host);
+    fs::write(bench.here.path().join("queue"), jobs).unwrap();
+    let (x, none, root) = ("ftp://{host}/x", "ftp://{host}/none", "ftp://{host}/");
+    for arguments in [
+        &["get", x, none, "new/"][..],
+        &["get", x, none, "new/", "--json"],
+        &["get", "--queue", "queue"],
+        &["mirror", root, "m", "--dry-run"],
+        &["mirror", root, "m", "--dry-run", "--json"],
+        &["mirror", root, "m"],
+        &["mirror", root, "m", "--json"],
+        &["du", x, none],
+        &["du", x, none, "--json"],
+    ] {
+        let mut command = bench.command(arguments);
+        let output = command.stdout(closed()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(err(&output).contains("error: "), "{arguments:?}");
+    }
+    let mut command = bench.command(&["get", x, "new/"]);
+    let output = command.stdout(closed()).output().unwrap();
+    assert_eq!(
+        (output.status.code(), err(&output)),
+        (Some(0), String::new())
+    );
+}
+
+#[test]
+fn wrong_usage_is_told_without_the_passwords_in_it() {
+    let bench = Bench::new();
+    let url = "ftp://alice:hidden@h/x";
+    let proxy = "https://bob:hidden@p:3128";
+    for arguments in [
+        &["ls", url, url][..],
+        &["get", "--queue", "queue", url],
+        &["chmod", url, url],
+        &["ls", "--proxy", proxy, url],
+        &["ls", &format!("--proxy={proxy}"), url],
+    ] {
+        let output = bench.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = err(&output);
+        assert!(
+            said.starts_with("error: ") && !said.contains("hidden"),
+            "{said}"
+        );
+    }
+    let output = bench.run(&["ls", url, url]);
+    let said = err(&output);
+    assert!(said.contains("'ftp://alice@h/x'"), "{said}");
+}
+
 #[test]
 fn what_is_not_there_is_not_listed() {
     let bench = Bench::new();

@@ -14,6 +14,7 @@ pub(crate) mod others;
 mod places;
 pub(crate) mod proftpd;
 mod ranges;
+mod renames;
 mod routes;
 mod scripted;
 mod turns;

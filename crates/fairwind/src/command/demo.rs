@@ -89,12 +89,13 @@ impl Demo {
             other => other.into(),
         })?;
         let page = report::write(&outcomes, &missing, &self.out)?;
-        output::line(&format!(
+        let printed = output::line(&format!(
             "{}{}",
             table::text(&outcomes),
             closing(&outcomes, &page)
-        ))?;
-        judge(&outcomes)
+        ));
+        judge(&outcomes)?;
+        Ok(printed?)
     }
 }
 

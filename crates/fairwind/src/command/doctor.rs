@@ -79,14 +79,13 @@ impl Doctor {
             purposes.extend(Purpose::value_variants());
         }
         let examination = Examination::of(&Facts::gather(), goal, &purposes);
-        if self.json {
-            output::json(&examination.json())?;
-        } else {
-            output::line(&examination.text())?;
-        }
+        let printed = match self.json {
+            true => output::json(&examination.json()),
+            false => output::line(&examination.text()),
+        };
         let missing = examination.missing();
         if missing.is_empty() {
-            return Ok(());
+            return Ok(printed?);
         }
         Err(Failure::work(format!(
             "cannot work here: {}",

@@ -86,12 +86,12 @@ impl Du {
                 usage,
             }));
         }
-        if self.json {
-            output::json(&sums.iter().map(json).collect())?;
-        } else {
-            output::line(&text(&sums))?;
-        }
-        remote.end()
+        let printed = match self.json {
+            true => output::json(&sums.iter().map(json).collect()),
+            false => output::line(&text(&sums)),
+        };
+        remote.end()?;
+        Ok(printed?)
     }
 }
 

@@ -56,13 +56,13 @@ impl Execution {
         let done = execute(&experiment, engine, &options, &bar);
         bar.clear();
         let completed = done?;
-        output::line(&if self.json {
+        let printed = output::line(&if self.json {
             json(&completed)
         } else {
             text(&completed)
-        })?;
+        });
         let Some(reason) = completed.incomplete else {
-            return Ok(());
+            return Ok(printed?);
         };
         let dir = completed.dir.display();
         let kept = format!("what was measured is in {dir}, marked incomplete");

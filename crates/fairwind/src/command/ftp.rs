@@ -20,6 +20,7 @@ use std::time::Duration;
 use clap::{Args, Parser};
 use fairwind_ftp::client::{
     Connection, Credentials, Kept, Options, Place, Progress, Selection, is_url, join, printable,
+    without_passwords,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustyline::error::ReadlineError;
@@ -30,7 +31,7 @@ use self::bookmarks::Bookmarks;
 use self::completion::Helper;
 use super::Cli;
 use super::transfer::{self, Reach};
-use crate::failure::Failure;
+use crate::failure::{Failure, without_passwords_of};
 use crate::{interrupt, output};
 
 /// Work with an FTP server by typed commands, or by commands from standard input
@@ -148,7 +149,8 @@ impl Shell {
                 None => (line.as_str(), false),
             };
             match self.execute(line) {
-                Ok(Next::Line) => {}
+                // Who no longer reads what is printed has not asked for less to be done.
+                Ok(Next::Line) | Err(Failure::BrokenPipe) => {}
                 Ok(Next::End) => break,
                 Err(failure) if goes_on && !matches!(failure, Failure::Stopped(_)) => {
                     failure.report();
@@ -215,7 +217,11 @@ impl Shell {
     }
 
     fn execute(&mut self, line: &str) -> Result<Next, Failure> {
-        let line = line.trim();
+        let done = self.carry_out(line.trim());
+        done.map_err(|failure| failure.without_passwords_of(&words_of(line)))
+    }
+
+    fn carry_out(&mut self, line: &str) -> Result<Next, Failure> {
         if let Some(command) = line.strip_prefix('!') {
             return self.run_here(command).map(|()| Next::Line);
         }
@@ -351,11 +357,11 @@ impl Shell {
             // The command goes on with its session.
             site.connection.close();
         }
-        match Cli::try_parse_from(arguments) {
+        match Cli::try_parse_from(&arguments) {
             Ok(cli) => cli.run(),
             Err(error) if !error.use_stderr() => Ok(error.print()?),
             Err(error) => {
-                let text = error.render().to_string();
+                let text = without_passwords_of(&error.render().to_string(), &arguments);
                 let text = text.trim_start_matches("error: ").trim_end().to_owned();
                 Err(Failure::Input(text))
             }
@@ -419,11 +425,15 @@ impl Site {
 
 /// Whether a line has a URL with a password, which no file is to keep.
 fn has_password(line: &str) -> bool {
-    let mut words = line.split_whitespace();
-    words.any(|word| {
-        let place = word.parse::<Place>();
-        is_url(word) && place.map_or(true, |place| place.password.is_some())
-    })
+    let mut words = words_of(line);
+    // Words lack what a shell takes for a comment.
+    words.push(line.to_owned());
+    words.iter().any(|word| without_passwords(word) != *word)
+}
+
+/// The words of a line; all of it, if it has a quotation mark without another.
+fn words_of(line: &str) -> Vec<String> {
+    shlex::split(line).unwrap_or_else(|| vec![line.to_owned()])
 }
 
 /// A file of fairwind's state, by the XDG Base Directory Specification.
@@ -436,4 +446,31 @@ fn base(variable: &str, otherwise: &str) -> Option<PathBuf> {
     let named = env::var_os(variable).map(PathBuf::from);
     let named = named.filter(|path| path.is_absolute());
     named.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(otherwise)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_found_behind_quotation_marks_and_options() {
+        for line in [
+            "open ftp://alice:pw@h/",
+            "open \"ftp://alice:pw@h/\"",
+            "open 'ftp://alice:p w@h/",
+            "ls --proxy socks5://bob:pw@p:1080",
+            "get --proxy=http://bob:pw@p x",
+            "!curl -x 'http://bob:pw@p' ftp://h/",
+            "ls # ftp://alice:pw@h/",
+        ] {
+            assert!(has_password(line), "{line}");
+        }
+        for line in [
+            "open ftp://alice@h:21/a:b",
+            "get a:b@c",
+            "ls --proxy http://p:80",
+        ] {
+            assert!(!has_password(line), "{line}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::remote::single;
 use super::transfer::{self, Data, Moving, Reach};
-use crate::failure::Failure;
+use crate::failure::{Failure, all_of};
 use crate::output;
 
 /// Make a directory equal to one on another host
@@ -93,10 +93,13 @@ impl Mirror {
         if self.moving.json {
             return self.moving.tell_with("mirror", &outcome, done.json());
         }
-        if !done.text().is_empty() {
-            output::line(&done.text())?;
-        }
-        self.moving.tell("mirror", &outcome)
+        let text = done.text();
+        let printed = match text.is_empty() {
+            true => Ok(()),
+            false => output::line(&text),
+        };
+        self.moving.tell("mirror", &outcome)?;
+        Ok(printed?)
     }
 
     fn sides(&self) -> Result<(Way, Place, PathBuf), Failure> {
@@ -133,7 +136,7 @@ impl Mirror {
                 actions.push(("delete", format!("{}{mark}", printable(&found.path)), None));
             }
         }
-        if self.moving.json {
+        let printed = if self.moving.json {
             let actions: Vec<Value> = actions
                 .iter()
                 .map(
@@ -147,16 +150,17 @@ impl Mirror {
                 "unchanged": plan.unchanged,
                 "left_out": plan.left_out,
                 "refused": plan.refused,
-            }))?;
+            }))
         } else {
             let mut text: String = actions
                 .iter()
                 .map(|(action, path, _)| format!("{action} {path}\n"))
                 .collect();
             text.push_str(&unchanged(plan.unchanged));
-            output::line(&text)?;
-        }
-        crate::failure::all_of(plan.refused.clone())
+            output::line(&text)
+        };
+        all_of(plan.refused.clone())?;
+        Ok(printed?)
     }
 }
 

@@ -32,10 +32,11 @@ impl Mkdir {
         }
         let mut remote = Remote::of(&super::remote::selections(&self.urls)?, &self.reach)?;
         for place in places {
-            let made = remote.connection.with(|session| match self.parents {
-                true => session.make_directories(&place.path),
-                false => session.make_directory(&place.path),
-            });
+            let connection = &mut remote.connection;
+            let made = match self.parents {
+                true => connection.with(|session| session.make_directories(&place.path)),
+                false => connection.make_directory(&place.path),
+            };
             remote.judge(&place, made)?;
         }
         remote.end()

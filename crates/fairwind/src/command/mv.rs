@@ -1,7 +1,7 @@
 //! `fairwind mv`: renames files and directories of a server.
 
 use clap::Args;
-use fairwind_ftp::client::{Kind, Place, join};
+use fairwind_ftp::client::{Kind, Match, Place, SAME_NAME, join, twice};
 
 use super::remote::{Remote, selections, single};
 use super::transfer::Reach;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 #[command(override_usage = "fairwind mv [OPTIONS] <URL>... <TO>")]
 #[command(after_help = "\
 If TO ends with a slash or names a directory, the files go into it; otherwise it is the new name of a
-single one. A file that has the new name is replaced.
+single one. A file that has the new name is replaced. Of files that would get the same name none is moved.
 
 Examples:
   fairwind mv ftp://alice@ftp.example.org/a.iso ftp://alice@ftp.example.org/b.iso
@@ -41,12 +41,20 @@ impl Mv {
                 "{to} is no directory, and several files cannot have one name"
             )));
         }
-        for found in found {
-            let place = found.place;
-            let target = target(&place, &to, into)?;
-            let connection = &mut remote.connection;
-            let moved = connection.with(|session| session.move_to(&place.path, &target));
-            remote.judge(&place, moved)?;
+        let planned = |found: Match| {
+            let target = target(&found.place, &to, into)?;
+            Ok((found.place, target))
+        };
+        let moves = found.into_iter().map(planned);
+        let moves: Vec<(Place, Vec<u8>)> = moves.collect::<Result<_, Failure>>()?;
+        let twice = twice(moves.iter().map(|(_, target)| target.as_slice()));
+        for (place, target) in &moves {
+            if twice.contains(target.as_slice()) {
+                remote.fail(format!("{place}: {SAME_NAME}"));
+                continue;
+            }
+            let moved = remote.connection.move_to(&place.path, target);
+            remote.judge(place, moved)?;
         }
         remote.end()
     }

@@ -2,15 +2,16 @@
 //!
 //! The file is only read, so anybody may append to it at any time. What has become of each job is appended to `FILE.log`,
 //! one JSON object a line, after the work and with `fsync`: a job whose end is not noted is carried out again, and
-//! `get` continues where it was. The log is locked by whoever works on the queue.
+//! `get` continues where it was. The log is locked by whoever works on the queue. It knows jobs without their passwords.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use fairwind_ftp::client::{Outcome, is_url};
+use fairwind_ftp::client::{Outcome, is_url, without_passwords};
 use fairwind_kernel::LockedFile;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -55,11 +56,12 @@ pub(crate) fn run(
     // How many times each job has failed in this run.
     let mut failed: HashMap<String, usize> = HashMap::new();
     while let Some(line) = next(&lines(queue)?, &log.done, &failed) {
+        let noted = without_passwords(&line);
         let result = job(&line, folder).and_then(|job| carry_out(&job));
         let error = match result {
             Err(stopped @ Failure::Stopped(_)) => return Err(stopped),
             Err(failure) => {
-                all.fail(&line, &failure.message());
+                all.fail(&noted, &failure.message());
                 Some(failure.message())
             }
             Ok(outcome) => {
@@ -77,12 +79,12 @@ pub(crate) fn run(
         };
         match error {
             Some(error) => {
-                log.note(&line, FAILED, Some(&error))?;
-                *failed.entry(line).or_default() += 1;
+                log.note(&noted, FAILED, Some(&error))?;
+                *failed.entry(noted).or_default() += 1;
             }
             None => {
-                log.note(&line, DONE, None)?;
-                *log.done.entry(line).or_default() += 1;
+                log.note(&noted, DONE, None)?;
+                *log.done.entry(noted).or_default() += 1;
             }
         }
     }
@@ -98,18 +100,21 @@ fn lines(queue: &Path) -> Result<Vec<String>, Failure> {
     Ok(lines.map(str::to_owned).collect())
 }
 
-/// The first job that has been neither done nor tried in this run. The same line is as many jobs as it is there times.
+/// The first job that has been neither done nor tried in this run. The same line is as many jobs as it is there times,
+/// whatever its passwords are.
 fn next(
     lines: &[String],
     done: &HashMap<String, usize>,
     failed: &HashMap<String, usize>,
 ) -> Option<String> {
-    let count = |of: &HashMap<String, usize>, line: &String| of.get(line).copied().unwrap_or(0);
-    let mut seen: HashMap<&String, usize> = HashMap::new();
+    let count = |of: &HashMap<String, usize>, job: &String| of.get(job).copied().unwrap_or(0);
+    let mut seen: HashMap<String, usize> = HashMap::new();
     let open = lines.iter().find(|line| {
-        let seen = seen.entry(line).or_default();
+        let job = without_passwords(line);
+        let past = count(done, &job) + count(failed, &job);
+        let seen = seen.entry(job).or_default();
         *seen += 1;
-        *seen > count(done, line) + count(failed, line)
+        *seen > past
     });
     open.cloned()
 }
@@ -139,10 +144,13 @@ impl Log {
         path.push(".log");
         let path = PathBuf::from(path);
         let failed = Failure::at(&path);
+        let facts = fs::metadata(queue).map_err(Failure::at(queue))?;
         let file = OpenOptions::new()
             .read(true)
             .append(true)
             .create(true)
+            // Whoever may not read the queue is not to know its jobs by the log.
+            .mode(facts.permissions().mode() & 0o666 | 0o600)
             .open(&path)
             .map_err(failed)?;
         let file = LockedFile::try_lock(file).map_err(|error| match error {
@@ -163,7 +171,7 @@ impl Log {
             let Some(job) = note["job"].as_str() else {
                 continue;
             };
-            let count = done.entry(job.to_owned()).or_default();
+            let count = done.entry(without_passwords(job)).or_default();
             match note["state"].as_str() {
                 Some(DONE) => *count += 1,
                 Some(REMOVED) => *count = count.saturating_sub(1),
@@ -180,7 +188,8 @@ impl Log {
     fn forget(&mut self, lines: &[String]) -> Result<(), Failure> {
         let mut gone = Vec::new();
         for (job, count) in &mut self.done {
-            let there = lines.iter().filter(|line| *line == job).count();
+            let is_there = |line: &&String| without_passwords(line) == *job;
+            let there = lines.iter().filter(is_there).count();
             gone.extend((there..*count).map(|_| job.clone()));
             *count = there.min(*count);
         }
@@ -222,6 +231,17 @@ mod tests {
         assert_eq!(next(&[("a", 1)], &[]).as_deref(), Some("b"));
         assert_eq!(next(&[("a", 1)], &[("b", 1)]).as_deref(), Some("a"));
         assert_eq!(next(&[("a", 2)], &[("b", 1)]), None);
+    }
+
+    #[test]
+    fn a_job_is_the_same_with_another_password() {
+        let line = "ftp://u:new@h/a".to_owned();
+        let done = counts(&[("ftp://u@h/a", 1)]);
+        assert_eq!(next(std::slice::from_ref(&line), &done, &counts(&[])), None);
+        assert_eq!(
+            next(std::slice::from_ref(&line), &counts(&[]), &counts(&[])),
+            Some(line)
+        );
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Rm {
                     remote.fail(refused);
                 }
             } else {
-                let removed = connection.with(|session| session.remove_file(&place.path));
+                let removed = connection.remove_file(&place.path);
                 remote.judge(&place, removed)?;
             }
         }

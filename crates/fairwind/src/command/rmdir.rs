@@ -32,7 +32,7 @@ impl Rmdir {
                 continue;
             }
             let connection = &mut remote.connection;
-            let removed = connection.with(|session| session.remove_directory(&place.path));
+            let removed = connection.remove_directory(&place.path);
             remote.judge(&place, removed)?;
         }
         remote.end()

@@ -215,13 +215,15 @@ impl Trace {
         let (index, more) = running.finish(|_| {}).map_err(Failure::work)?;
         drop(screen);
         failed.extend(more);
-        if self.json {
-            output::json(&json!(index))?;
-        } else {
-            output::line(&text(&index, &counts?))?;
+        let printed = match self.json {
+            true => output::json(&json!(index)),
+            false => output::line(&text(&index, &counts?)),
+        };
+        match ended {
+            Ok(()) | Err(Failure::BrokenPipe) => whole(&index, failed)?,
+            Err(failure) => return Err(failure),
         }
-        ended?;
-        whole(&index, failed)
+        Ok(printed?)
     }
 }
 

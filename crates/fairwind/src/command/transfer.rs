@@ -216,10 +216,10 @@ impl Moving {
 
     /// Prints the outcome; fails if a transfer failed.
     pub(crate) fn tell(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
-        if let Some(text) = self.text(command, outcome) {
-            output::line(&text)?;
-        }
-        judge(outcome)
+        let text = self.text(command, outcome);
+        let printed = text.map_or(Ok(()), |text| output::line(&text));
+        judge(outcome)?;
+        Ok(printed?)
     }
 
     /// Prints the outcome as JSON with the fields of another object; fails if a transfer failed.
@@ -233,8 +233,9 @@ impl Moving {
         if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
             object.extend(more);
         }
-        output::json(&object)?;
-        judge(outcome)
+        let printed = output::json(&object);
+        judge(outcome)?;
+        Ok(printed?)
     }
 
     /// Prints the outcome to standard error, for transfers to standard output.
@@ -302,17 +303,19 @@ pub(crate) fn credentials(place: &Place) -> Result<Credentials, Failure> {
     Ok(Credentials::find(place, &ask)?)
 }
 
-/// The server of all these places, which must have the same server and user.
+/// The server of all these places, which must have the same server and user. One of them may have the password for all.
 pub(crate) fn server(places: &[Place]) -> Result<&Place, Failure> {
-    let first = &places[0];
+    let mut places_with_password = places.iter().filter(|place| place.password.is_some());
+    let first = places_with_password.next().unwrap_or(&places[0]);
     let same = |place: &&Place| {
         (place.scheme, &place.host, place.port, &place.user)
             == (first.scheme, &first.host, first.port, &first.user)
+            && (place.password.is_none() || place.password == first.password)
     };
     match places.iter().find(|place| !same(place)) {
         None => Ok(first),
         Some(other) => Err(Failure::input(format!(
-            "{first} and {other} are of different servers or users; one command moves files of one"
+            "{first} and {other} are of different servers, users or passwords; one command has one of each"
         ))),
     }
 }

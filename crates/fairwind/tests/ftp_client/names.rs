@@ -148,6 +148,47 @@ fn files_are_renamed_and_moved_into_directories() {
 }
 
 #[test]
+fn of_files_that_would_get_one_name_none_is_moved() {
+    let bench = Bench::new();
+    fill(&bench, &["run1/log", "run2/log", "run2/x", "all/y"]);
+    let clash = bench.run(&["mv", &url("run*/log"), &url("run2/x"), &url("all/")]);
+    assert_eq!(clash.status.code(), Some(1));
+    let why = "/run1/log: another file of the same command would get the same name";
+    assert!(err(&clash).contains(why), "{}", err(&clash));
+    let there = below(bench.there.path());
+    let left = ["run1/", "run1/log", "run2/", "run2/log"];
+    assert_eq!(there, [&["all/", "all/x", "all/y"][..], &left].concat());
+    let same = bench.run(&["mv", &url("all/x"), &url("all/")]);
+    assert_eq!(same.status.code(), Some(1));
+    assert!(err(&same).contains("this name already"), "{}", err(&same));
+}
+
+#[test]
+fn a_name_is_the_one_that_is_written_in_the_url() {
+    let bench = Bench::new();
+    fill(&bench, &["a/b", "a\\b", "a\tb", "ab", "x", "x "]);
+    for path in ["a/../x", "../x", "./x", "a/%2E%2e/x"] {
+        let refused = bench.run(&["rm", &url(path)]);
+        assert_eq!(refused.status.code(), Some(2), "{path}: {}", err(&refused));
+    }
+    bench.says(&["rm", &url("x "), &url("a\tb"), &url("a\\b")]);
+    assert_eq!(below(bench.there.path()), ["a/", "a/b", "ab", "x"]);
+}
+
+#[test]
+fn one_of_several_urls_may_have_the_password_and_none_another_one() {
+    let bench = Bench::new();
+    fill(&bench, &["a", "b", "c"]);
+    let without = "ftp://alice@{host}/a";
+    bench.says(&["rm", without, &url("b")]);
+    assert_eq!(below(bench.there.path()), ["c"]);
+    let other = bench.run(&["rm", &url("c"), "ftp://alice:other@{host}/c"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(!err(&other).contains("secret"), "{}", err(&other));
+    assert_eq!(below(bench.there.path()), ["c"]);
+}
+
+#[test]
 fn permissions_are_set() {
     let bench = Bench::new();
     fill(&bench, &["a.sh", "b.sh"]);

@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use fairwind_testing::wait_until;
@@ -89,6 +90,31 @@ fn a_line_that_was_removed_and_added_again_is_a_new_job() {
     assert_eq!(read(&bench.here, "a"), b"another");
     let states: Vec<String> = bench.noted().into_iter().map(|(state, _)| state).collect();
     assert_eq!(states, ["done", "removed", "done"]);
+}
+
+#[test]
+fn nothing_that_is_told_or_noted_of_jobs_has_their_passwords() {
+    let bench = Bench::new();
+    bench.write("a", b"aaa");
+    bench.queue(&[
+        "ftp://alice:secret@{host}/a",
+        "ftp://alice:secret@{host}/none",
+        "ftp://alice:secret@{host}:x/",
+    ]);
+    let at = |name: &str| bench.here.path().join(name);
+    fs::set_permissions(at("queue"), fs::Permissions::from_mode(0o600)).unwrap();
+    for _ in 0..2 {
+        let output = bench.run(&["get", "--queue", "queue"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(!err(&output).contains("secret"), "{}", err(&output));
+    }
+    let states: Vec<String> = bench.noted().into_iter().map(|(state, _)| state).collect();
+    assert_eq!(states, ["done", "failed", "failed", "failed", "failed"]);
+    let log = fs::read_to_string(at("queue.log")).unwrap();
+    assert!(!log.contains("secret"), "{log}");
+    assert!(log.contains("ftp://alice@"), "{log}");
+    let facts = fs::metadata(at("queue.log")).unwrap();
+    assert_eq!(facts.permissions().mode() & 0o777, 0o600);
 }
 
 #[test]

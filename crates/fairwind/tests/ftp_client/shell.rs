@@ -9,17 +9,22 @@ use fairwind_ftp::server::LogTarget;
 use fairwind_testing::wait_until;
 
 use super::names::below;
-use super::{Bench, err, read};
+use super::{Bench, closed, err, read};
 
 impl Bench {
     /// What the shell does with these lines.
     fn shell(&self, url: &str, lines: &str) -> Output {
+        self.shell_to(url, lines, Stdio::piped())
+    }
+
+    /// The same with another standard output.
+    fn shell_to(&self, url: &str, lines: &str, output: Stdio) -> Output {
         let mut command = self.command(&["ftp", url]);
         command
             .env("XDG_CONFIG_HOME", self.here.path().join("config"))
             .env("XDG_STATE_HOME", self.here.path().join("state"))
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            .stdout(output)
             .stderr(Stdio::piped());
         let mut shell = command.spawn().unwrap();
         let mut input = shell.stdin.take().unwrap();
@@ -192,6 +197,33 @@ fn a_script_ends_with_the_first_failure_unless_that_is_expected() {
     }
     let closed = bench.shell(ALICE, "close\nls\n");
     assert_eq!(closed.status.code(), Some(2), "{}", err(&closed));
+}
+
+#[test]
+fn a_script_goes_on_when_nobody_reads_what_it_prints() {
+    let bench = Bench::new();
+    bench.fill(&["a", "b"]);
+    let output = bench.shell_to(ALICE, "pwd\nrm a\nrm none\nrm b\n", closed());
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    assert_eq!(below(bench.there.path()), ["b"]);
+}
+
+#[test]
+fn no_message_repeats_a_password() {
+    let bench = Bench::new();
+    for line in [
+        "ls --proxy https://bob:hidden@p:3128",
+        "ls --proxy=https://bob:hidden@p:3128",
+        "open 'htp://bob:hidden@h/'",
+        "ftp://bob:hidden@h/",
+        "!false ftp://bob:hidden@h/",
+        "get ftp://bob:hidden@h/ --wrong",
+    ] {
+        let output = bench.shell(ALICE, line);
+        assert_ne!(output.status.code(), Some(0), "{line}");
+        let said = err(&output);
+        assert!(!said.is_empty() && !said.contains("hidden"), "{said}");
+    }
 }
 
 #[test]

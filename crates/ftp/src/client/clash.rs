@@ -19,18 +19,25 @@ pub(super) struct Places {
     pub partial: Vec<u8>,
 }
 
+/// Why none of the files is moved that would get one name.
+pub const SAME_NAME: &str = "another file of the same command would get the same name";
+
+/// The names that are among these more than once.
+pub fn twice<'a>(names: impl Iterator<Item = &'a [u8]>) -> HashSet<&'a [u8]> {
+    let mut all: HashSet<&[u8]> = HashSet::new();
+    names.filter(|name| !all.insert(name)).collect()
+}
+
 /// Why each file cannot be transferred together with the others; `None` for those that can.
 pub(super) fn between(places: &[Option<Places>]) -> Vec<Option<&'static str>> {
-    let mut all: HashSet<&[u8]> = HashSet::new();
-    let twice: HashSet<&[u8]> = places
-        .iter()
-        .flatten()
-        .map(|places| places.whole.as_slice())
-        .filter(|whole| !all.insert(whole))
-        .collect();
+    let whole = || {
+        let places = places.iter().flatten();
+        places.map(|places| places.whole.as_slice())
+    };
+    let (all, twice): (HashSet<&[u8]>, _) = (whole().collect(), twice(whole()));
     let clash = |places: &Places| {
         if twice.contains(places.whole.as_slice()) {
-            return Some("another file of the same command would get the same name");
+            return Some(SAME_NAME);
         }
         (places.partial != places.whole && all.contains(places.partial.as_slice())).then_some(
             "its unfinished bytes would have the name of another file of the same command",

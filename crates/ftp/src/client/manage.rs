@@ -73,6 +73,62 @@ impl Session {
     }
 }
 
+impl Connection {
+    /// Creates a directory; see [`Session::make_directory`].
+    ///
+    /// # Errors
+    /// If the server refuses, or the connection fails.
+    pub fn make_directory(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        let act = |session: &mut Session| session.make_directory(path);
+        self.once(act, |session| session.is_directory(path))
+    }
+
+    /// Removes an empty directory; see [`Session::remove_directory`].
+    ///
+    /// # Errors
+    /// If the server refuses, or the connection fails.
+    pub fn remove_directory(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        let act = |session: &mut Session| session.remove_directory(path);
+        self.once(act, |session| Ok(session.look(path)?.is_none()))
+    }
+
+    /// Deletes a file or a link; see [`Session::remove_file`].
+    ///
+    /// # Errors
+    /// If the server refuses, or the connection fails.
+    pub fn remove_file(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        let act = |session: &mut Session| session.remove_file(path);
+        self.once(act, |session| Ok(session.look(path)?.is_none()))
+    }
+
+    /// Renames a file or a directory; see [`Session::move_to`].
+    ///
+    /// # Errors
+    /// If the server refuses, or the connection fails.
+    pub fn move_to(&mut self, from: &[u8], to: &[u8]) -> Result<(), ClientError> {
+        let act = |session: &mut Session| session.move_to(from, to);
+        self.once(act, |session| {
+            Ok(session.look(from)?.is_none() && session.look(to)?.is_some())
+        })
+    }
+
+    /// Does what cannot be done twice. If a later attempt is refused, an earlier one may have done it, whose reply was lost.
+    fn once(
+        &mut self,
+        mut act: impl FnMut(&mut Session) -> Result<(), ClientError>,
+        mut is_done: impl FnMut(&mut Session) -> Result<bool, ClientError>,
+    ) -> Result<(), ClientError> {
+        let mut is_first = true;
+        self.with(|session| {
+            let tried = !std::mem::take(&mut is_first);
+            match act(session) {
+                Err(ClientError::Refused { .. }) if tried && is_done(session)? => Ok(()),
+                done => done,
+            }
+        })
+    }
+}
+
 /// What became of a tree that was to be deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removal {
@@ -116,7 +172,7 @@ fn remove_below(
         removal.refused.push(format!("{}: {why}", one_line(path)));
         return Ok(false);
     }
-    if let Ok(()) = only_refusals(connection.with(|session| session.remove_file(path)))? {
+    if let Ok(()) = only_refusals(connection.remove_file(path))? {
         removal.removed.push(path.to_vec());
         return Ok(true);
     }
@@ -148,7 +204,7 @@ fn remove_below(
             continue;
         }
         let path = place::join(root, &inner);
-        match only_refusals(connection.with(|session| session.remove_file(&path)))? {
+        match only_refusals(connection.remove_file(&path))? {
             Ok(()) => removal.removed.push(path),
             Err(why) => {
                 removal.refused.push(why);
@@ -160,7 +216,7 @@ fn remove_below(
     if !empty {
         return Ok(false);
     }
-    match only_refusals(connection.with(|session| session.remove_directory(path)))? {
+    match only_refusals(connection.remove_directory(path))? {
         Ok(()) => {
             removal.removed.push(place::join(path, b""));
             Ok(true)

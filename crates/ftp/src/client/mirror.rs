@@ -271,7 +271,7 @@ impl Mirror {
         if is_directory {
             return remove_tree(connection, &path, &leave_out);
         }
-        let removed = connection.with(|session| session.remove_file(&path));
+        let removed = connection.remove_file(&path);
         Ok(match only_refusals(removed)? {
             Ok(()) => Removal {
                 removed: vec![path],

@@ -209,13 +209,18 @@ fn first_name(path: &[u8], odd: impl Fn(&[u8]) -> bool) -> Option<(&[u8], &[u8])
 
 /// The name of a probe: unique among transfers, and with the bytes that servers are known to change.
 fn probe() -> Vec<u8> {
+    let mut name = format!(".{}-", unique()).into_bytes();
+    name.extend_from_slice(b"\xe9\xfe\xffx.part");
+    name
+}
+
+/// A part of a name that nobody else uses.
+pub(super) fn unique() -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let nanoseconds = now.map_or(0, |time| time.as_nanos());
-    let mut name = format!(".{nanoseconds:x}-{:x}-{number:x}-", std::process::id()).into_bytes();
-    name.extend_from_slice(b"\xe9\xfe\xffx.part");
-    name
+    format!("{nanoseconds:x}-{:x}-{number:x}", std::process::id())
 }
 
 #[cfg(test)]

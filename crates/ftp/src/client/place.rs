@@ -1,9 +1,11 @@
 //! Locations: `ftp://user:password@host:port/path` (RFC 1738 section 3.2, RFC 3986).
 //!
 //! The path is relative to the login directory; one that begins with a second slash, `ftp://host//path` or
-//! `ftp://host/%2Fpath`, is relative to the server's root.
+//! `ftp://host/%2Fpath`, is relative to the server's root. It is taken as it is written: general parsers of URLs drop
+//! blanks at its end and tabs, turn `\` into `/` and resolve `..`, so that another file would be meant.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
@@ -148,18 +150,25 @@ impl FromStr for Place {
     type Err = ClientError;
 
     fn from_str(text: &str) -> Result<Self, ClientError> {
-        let wrong = |what: &str| ClientError::Usage(format!("{}: {what}", without_secret(text)));
+        let wrong = |what: &str| {
+            let text = without_passwords(text);
+            ClientError::Usage(format!("{}: {what}", one_line(text.as_bytes())))
+        };
         let Some((scheme, rest)) = Scheme::of(text) else {
             return Err(wrong("a URL is wanted: ftp://user@host/path"));
         };
-        // All three have the same syntax, of which only one is known to the parser.
-        let url = Url::parse(&format!("ftp{rest}")).map_err(|error| wrong(&error.to_string()))?;
-        let host = url.host_str().ok_or_else(|| wrong("the host is missing"))?;
-        let (path, kind) = url.path().split_once(";type=").unwrap_or((url.path(), "i"));
-        if !matches!(kind, "i" | "I" | "d" | "D") {
-            return Err(wrong("only ;type=i is served: files are moved as they are"));
+        let (authority, path) = authority_and_path(&rest["://".len()..]);
+        if authority.contains(|one: char| one == '\\' || one.is_control()) {
+            return Err(wrong(
+                "\\ and control characters have no place before the path",
+            ));
         }
-        if url.query().is_some() || url.fragment().is_some() {
+        // All three have the same syntax, of which only one is known to the parser.
+        let url = Url::parse(&format!("ftp://{authority}/"));
+        let url = url.map_err(|error| wrong(&error.to_string()))?;
+        let host = url.host_str().ok_or_else(|| wrong("the host is missing"))?;
+        let path = without_type(path).map_err(wrong)?;
+        if path.contains(['?', '#']) {
             return Err(wrong("? and # in a name are written %3F and %23"));
         }
         let decoded = |text: &str| {
@@ -172,12 +181,16 @@ impl FromStr for Place {
         let word = |text: &str| {
             String::from_utf8(decoded(text)?).map_err(|_| wrong("user or password is no UTF-8"))
         };
+        let path = decoded(path.strip_prefix('/').unwrap_or(path))?;
+        if path.split(|byte| *byte == b'/').any(leads_elsewhere) {
+            return Err(wrong("a URL has no . or .. in its path"));
+        }
         Ok(Self {
             scheme,
             host: host.trim_matches(['[', ']']).to_owned(),
             port: match url.port() {
                 Some(port) => port,
-                None if names_port(rest) => 21,
+                None if names_port(authority) => 21,
                 None => scheme.port(),
             },
             user: match url.username() {
@@ -185,7 +198,7 @@ impl FromStr for Place {
                 user => Some(word(user)?),
             },
             password: url.password().map(word).transpose()?,
-            path: decoded(path.strip_prefix('/').unwrap_or(path))?,
+            path,
         })
     }
 }
@@ -195,28 +208,65 @@ pub fn is_url(text: &str) -> bool {
     Scheme::of(text).is_some()
 }
 
-/// Whether a URL, from the colon behind its scheme on, names a port. The parser leaves FTP's own one out.
-fn names_port(rest: &str) -> bool {
-    let authority = rest
-        .trim_start_matches([':', '/'])
-        .split(['/', '?', '#'])
-        .next();
-    let port = authority.and_then(|authority| Some(authority.rsplit_once(':')?.1));
+/// What stands between `//` and the path of a URL, and the path.
+fn authority_and_path(rest: &str) -> (&str, &str) {
+    rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()))
+}
+
+/// Whether the authority of a URL names a port. The parser leaves FTP's own one out.
+fn names_port(authority: &str) -> bool {
+    let port = authority.rsplit_once(':').map(|(_, port)| port);
     port.is_some_and(|port| !port.contains('@') && port.parse::<u16>().is_ok())
 }
 
-/// A URL without the password, for messages.
-fn without_secret(text: &str) -> String {
-    match text.split_once("://") {
-        Some((scheme, rest)) => match rest.rsplit_once('@') {
-            Some((who, rest)) => {
-                let user = who.split_once(':').map_or(who, |(user, _)| user);
-                format!("{scheme}://{user}@{rest}")
-            }
-            None => text.to_owned(),
-        },
-        None => text.to_owned(),
+/// The path of a URL without `;type=i`.
+///
+/// # Errors
+/// If it has another type.
+pub(super) fn without_type(path: &str) -> Result<&str, &'static str> {
+    let (path, kind) = path.split_once(";type=").unwrap_or((path, "i"));
+    match kind {
+        "i" | "I" | "d" | "D" => Ok(path),
+        _ => {
+            Err("only ;type=i is served: files are moved as they are; in a name, ; is written %3B")
+        }
     }
+}
+
+/// Whether a component of a path is another directory than the one of its name.
+pub(super) fn leads_elsewhere(component: &[u8]) -> bool {
+    matches!(component, b"." | b"..")
+}
+
+/// A text without the passwords of the URLs in it, of whatever scheme, for messages and logs.
+pub fn without_passwords(text: &str) -> String {
+    let mut without = String::new();
+    let mut done = 0;
+    for password in passwords(text) {
+        if password.start >= done {
+            without.push_str(&text[done..password.start]);
+            done = password.end;
+        }
+    }
+    without.push_str(&text[done..]);
+    without
+}
+
+/// Where the passwords of URLs are in a text, each with the colon before it.
+fn passwords(text: &str) -> impl Iterator<Item = Range<usize>> {
+    text.match_indices("://").filter_map(move |(at, mark)| {
+        let begin = at + mark.len();
+        let rest = &text[begin..];
+        let (authority, _) = authority_and_path(rest);
+        let end = authority.rfind('@').or_else(|| {
+            // With a / ? or # in its password it is no URL; what was meant is no less secret.
+            let (_, port) = authority.split_once(':')?;
+            let is_host = authority.starts_with('[') || port.parse::<u16>().is_ok();
+            rest.rfind('@').filter(|_| !is_host)
+        })?;
+        let colon = rest[..end].find(':')?;
+        Some(begin + colon..begin + end)
+    })
 }
 
 /// Shows the URL without the password.
@@ -308,6 +358,70 @@ mod tests {
             "ftp://u@h/x%0d%0aDELE%20y: a line end cannot be part of a name"
         );
         assert!(wrong("ftp://u%0aX@h/").contains("line end"));
+    }
+
+    #[test]
+    fn a_name_is_what_is_written() {
+        for (text, path) in [
+            ("ftp://h/x ", &b"x "[..]),
+            ("ftp://h/ x", b" x"),
+            ("ftp://h/a\tb", b"a\tb"),
+            ("ftp://h/a\\b\\", b"a\\b\\"),
+            ("ftp://h/a//b|^{}\"<>`", b"a//b|^{}\"<>`"),
+            ("ftp://h/ä%C3%A4%zz%", "ää%zz%".as_bytes()),
+            ("ftp://h/...;type=i", b"..."),
+            ("ftp://h/a:b@c", b"a:b@c"),
+        ] {
+            assert_eq!(place(text).path, path, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_would_be_another_place_is_refused() {
+        for path in [
+            "../x",
+            "x/..",
+            "./x",
+            ".",
+            "a/%2e%2E/x",
+            "a%2F..%2Fx",
+            "/..//x",
+        ] {
+            let error = wrong(&format!("ftp://h/{path}"));
+            assert!(
+                error.ends_with("a URL has no . or .. in its path"),
+                "{error}"
+            );
+        }
+        for text in ["ftp://h\\x", "ftp://a\tb@h/x", "ftp://h\n/x", "ftp:///h/x"] {
+            assert!(text.parse::<Place>().is_err(), "{text:?}");
+        }
+        assert!(wrong("ftp://h/x\ny").contains("line end"));
+    }
+
+    #[test]
+    fn passwords_are_found_in_any_text() {
+        for (text, without) in [
+            ("ftp://a:pw@h/x y@z", "ftp://a@h/x y@z"),
+            ("--proxy=socks5://b:p@w@p:1080", "--proxy=socks5://b@p:1080"),
+            ("ftp://a:p/w?#@h/x", "ftp://a@h/x"),
+            (
+                "curl ftp://h/ -x http://b:pw@p",
+                "curl ftp://h/ -x http://b@p",
+            ),
+            ("ftp://:pw@[::1]:21/", "ftp://@[::1]:21/"),
+        ] {
+            assert_eq!(without_passwords(text), without);
+        }
+        for text in [
+            "ftp://a@h:21/b:c@d",
+            "ftp://h:2121/a@b",
+            "ftp://[2001:db8::1]/a@b",
+            "ftp://h/a:b@c",
+            "a:b@c",
+        ] {
+            assert_eq!(without_passwords(text), text);
+        }
     }
 
     #[test]

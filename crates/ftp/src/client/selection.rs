@@ -9,7 +9,8 @@ use std::str::FromStr;
 use percent_encoding::percent_decode_str;
 
 use super::glob::{self, Step};
-use super::{ClientError, Connection, Entry, Kind, Place, is_url, join, scan};
+use super::place::{leads_elsewhere, without_type};
+use super::{ClientError, Connection, Entry, Kind, Place, is_url, join, printable, scan};
 
 /// A URL that names one location, or by patterns any number of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -215,7 +216,10 @@ impl FromStr for Selection {
             return Ok(one(text.parse()?));
         };
         let base: Place = before.parse()?;
-        let wrong = |what: &str| ClientError::Usage(format!("{base}: {what} in {path}"));
+        let wrong = |what: &str| {
+            ClientError::Usage(format!("{base}: {what} in {}", printable(path.as_bytes())))
+        };
+        let path = without_type(path).map_err(wrong)?;
         let mut steps = Vec::new();
         for component in path.split('/').filter(|component| !component.is_empty()) {
             if component == "**" {
@@ -228,7 +232,7 @@ impl FromStr for Selection {
             if bytes.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
                 return Err(wrong("a line end cannot be part of a name"));
             }
-            if bytes.contains(&b'/') || matches!(bytes.as_slice(), b"." | b"..") {
+            if bytes.contains(&b'/') || leads_elsewhere(&bytes) {
                 return Err(wrong("a component that leads elsewhere"));
             }
             if component.contains('#') {
@@ -258,12 +262,11 @@ fn split_at_pattern(text: &str) -> Option<(&str, &str)> {
     if text[..root].contains(['?', '#']) {
         return None;
     }
-    let path = text[root..]
-        .split_once(";type=")
-        .map_or(&text[root..], |(path, _)| path);
-    let first = path.find(['*', '?', '['])?;
-    let begin = root + path[..first].rfind('/')? + 1;
-    Some((&text[..begin], &text[begin..root + path.len()]))
+    let path = &text[root..];
+    let (names, _) = path.split_once(";type=").unwrap_or((path, ""));
+    let first = names.find(['*', '?', '['])?;
+    let begin = root + names[..first].rfind('/')? + 1;
+    Some((&text[..begin], &text[begin..]))
 }
 
 #[cfg(test)]
@@ -331,6 +334,9 @@ mod tests {
         assert!(wrong("ftp://h/*/a%2Fb").contains("leads elsewhere"));
         assert!(wrong("ftp://h/*%0aDELE%20x").contains("line end"));
         assert!(wrong("ftp://h/a[b").contains("%5B"));
+        assert!(wrong("ftp://h/*/%2e/x").contains("leads elsewhere"));
+        // It is neither the pattern `*` nor one for names.
+        assert!(wrong("ftp://h/*;type=old").contains("%3B"));
         let one = selection("ftp://h/*").single().unwrap_err();
         assert!(one.to_string().contains("no pattern"), "{one}");
     }

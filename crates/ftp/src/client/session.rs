@@ -61,15 +61,6 @@ pub struct Session {
     home: Option<Vec<u8>>,
 }
 
-/// The result of a rename.
-enum Renamed {
-    Done,
-    /// RNFR was refused: the source does not exist.
-    NotFrom(Reply),
-    /// RNTO was refused.
-    NotTo(Reply),
-}
-
 impl Session {
     /// Connects and logs in.
     ///
@@ -340,83 +331,6 @@ impl Session {
     /// If the server refuses.
     pub fn delete(&mut self, path: &[u8]) -> Result<(), ClientError> {
         self.control.must("DELE", path).map(drop)
-    }
-
-    /// Renames a file, replacing one of the new name.
-    ///
-    /// # Errors
-    /// If the server refuses; the error says so if the replaced file has been deleted already.
-    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), ClientError> {
-        let renamed = self.try_rename(from, to)?;
-        self.end_rename(from, to, renamed)
-    }
-
-    /// Goes on after the replies to RNFR and RNTO.
-    ///
-    /// # Errors
-    /// As for [`rename`](Self::rename).
-    pub(super) fn judge_rename(
-        &mut self,
-        from: &[u8],
-        to: &[u8],
-        may_rename: Reply,
-        renamed: Reply,
-    ) -> Result<(), ClientError> {
-        let renamed = match (may_rename.is_intermediate(), renamed.is_positive()) {
-            (true, true) => Renamed::Done,
-            (true, false) => Renamed::NotTo(renamed),
-            (false, _) => Renamed::NotFrom(may_rename),
-        };
-        self.end_rename(from, to, renamed)
-    }
-
-    fn end_rename(&mut self, from: &[u8], to: &[u8], renamed: Renamed) -> Result<(), ClientError> {
-        let refused = match renamed {
-            Renamed::Done => return Ok(()),
-            // Some servers do not rename over an existing file.
-            Renamed::NotTo(reply) if reply.code / 100 == 5 && self.size(to)?.is_some() => {
-                return self.rename_over(from, to);
-            }
-            Renamed::NotFrom(reply) | Renamed::NotTo(reply) => reply,
-        };
-        Err(self.not_renamed(from, to, refused, ""))
-    }
-
-    /// Deletes the existing file, then renames.
-    fn rename_over(&mut self, from: &[u8], to: &[u8]) -> Result<(), ClientError> {
-        self.delete(to)?;
-        let gone = format!("; the old {} is gone", one_line(to));
-        match self.try_rename(from, to) {
-            Ok(Renamed::Done) => Ok(()),
-            Ok(Renamed::NotFrom(reply) | Renamed::NotTo(reply)) => {
-                Err(self.not_renamed(from, to, reply, &gone))
-            }
-            Err(error) => {
-                let note = format!("{} may not be renamed{gone}", one_line(from));
-                self.options.progress.note(&note);
-                Err(error)
-            }
-        }
-    }
-
-    fn not_renamed(&self, from: &[u8], to: &[u8], reply: Reply, and: &str) -> ClientError {
-        ClientError::Refused {
-            server: self.server().to_owned(),
-            what: format!("to rename {} to {}{and}", one_line(from), one_line(to)),
-            reply,
-        }
-    }
-
-    fn try_rename(&mut self, from: &[u8], to: &[u8]) -> Result<Renamed, ClientError> {
-        let reply = self.control.ask("RNFR", from)?;
-        if !reply.is_intermediate() {
-            return Ok(Renamed::NotFrom(reply));
-        }
-        let reply = self.control.ask("RNTO", to)?;
-        if !reply.is_positive() {
-            return Ok(Renamed::NotTo(reply));
-        }
-        Ok(Renamed::Done)
     }
 
     /// How this server computes checksums, the strongest algorithm first.

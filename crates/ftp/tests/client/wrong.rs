@@ -21,8 +21,9 @@ use super::scripted::{Script, Scripted};
 use super::{connection, get, names, options, place, put};
 use crate::common::{Process, Running, noise};
 
+/// What is said beside errors.
 #[derive(Default)]
-struct Notes(Mutex<Vec<String>>);
+pub(super) struct Notes(pub Mutex<Vec<String>>);
 
 impl Progress for Notes {
     fn note(&self, text: &str) {
@@ -650,23 +651,6 @@ fn a_file_is_not_deleted_for_one_that_is_not_there() {
             .contains("550 No such file")
     );
     assert!(!server.has_heard("DELE"), "{:?}", server.heard());
-}
-
-#[test]
-fn who_loses_a_file_by_a_failed_rename_is_told() {
-    let server = scripted(Script {
-        replies: vec![
-            ("RNFR", "350 Ready\r\n"),
-            ("RNTO", "550 No\r\n"),
-            ("DELE", "250 Gone\r\n"),
-        ],
-        ..Script::default()
-    });
-    let mut connection = connection(server.address, "", options());
-    let renamed = connection.with(|session| session.rename(b"new", b"old"));
-    let error = renamed.unwrap_err().to_string();
-    assert!(error.contains("old is gone"), "{error}");
-    assert!(server.has_heard("DELE old"), "{:?}", server.heard());
 }
 
 fn storage(source: &Path, remote: &[u8]) -> Storage {

@@ -158,7 +158,10 @@ pub(super) fn path(directory: &[u8], word: &str) -> String {
     for name in above.split('/').chain(word.split('/')) {
         match name {
             "" | "." => {}
-            ".." => drop(names.pop()),
+            // What is above a directory whose own path is not known cannot be told; the command refuses it.
+            ".." if is_absolute || names.last().is_some_and(|name| *name != "..") => {
+                names.pop();
+            }
             name => names.push(name),
         }
     }
@@ -240,6 +243,7 @@ mod tests {
         assert_eq!(path(b"/a", "100%"), "/a/100%25");
         assert_eq!(path(b"/a", "%2A#"), "/a/%2A%23");
         assert_eq!(path(b"/a", "../../.."), "/");
+        assert_eq!(path(b"a", "../../../x/.."), "../..");
     }
 
     #[test]
