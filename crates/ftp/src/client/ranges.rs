@@ -293,7 +293,7 @@ fn merge(report: &mut FileReport, parts: Vec<FileReport>, bytes: u64) {
         }
     }
     if let (Some(began), Some(ended)) = (began, ended) {
-        report.moved(bytes, began, ended);
+        report.moved(0, bytes, began, ended);
     }
 }
 

@@ -519,6 +519,55 @@ fn replies_without_end_are_broken_off() {
     }
 }
 
+/// Runs a transfer with two retries; returns its error and how often `verb` came.
+fn given_up(
+    script: Script,
+    verb: &str,
+    transfer: impl FnOnce(std::net::SocketAddr, Options) -> Result<(), ClientError>,
+) -> (String, usize) {
+    let server = scripted(script);
+    let few = Options {
+        retries: 2,
+        ..options()
+    };
+    let error = transfer(server.address, few).unwrap_err().to_string();
+    let heard = server.heard();
+    let attempts = heard.iter().filter(|line| line.starts_with(verb)).count();
+    (error, attempts)
+}
+
+#[test]
+fn bytes_that_move_again_and_again_are_no_progress() {
+    let here = tempfile::tempdir().unwrap();
+    let half = || Script {
+        content: noise(50_000),
+        replies: vec![("SIZE", "213 100000\r\n"), ("REST", "502 No\r\n")],
+        ..Script::default()
+    };
+    let (error, attempts) = given_up(half(), "RETR", |address, few| {
+        get(address, "x", &here.path().join("x"), few).map(drop)
+    });
+    assert!(error.contains("ended after 50000 of 100000"), "{error}");
+    assert_eq!(attempts, 3);
+    let source = here.path().join("y");
+    fs::write(&source, noise(100_000)).unwrap();
+    // It keeps half of what is sent, whatever is added to that.
+    let keeping = Script {
+        replies: vec![("SIZE", "213 50000\r\n"), ("REST", "350 Yes\r\n")],
+        ..Script::default()
+    };
+    let (error, attempts) = given_up(keeping, "STOR", |address, few| {
+        let few = Options {
+            resume: false,
+            ..few
+        };
+        put(address, &source, "y", few).map(drop)
+    });
+    assert!(error.contains("50000 of 100000 bytes have"), "{error}");
+    // The first, the one that found that half had been kept, and two retries.
+    assert_eq!(attempts, 4);
+}
+
 #[test]
 fn a_listing_without_format_is_asked_for_by_names() {
     let server = scripted(Script {
