@@ -1,6 +1,7 @@
 //! Wrong passwords, missing files, full disks, and limited or broken servers.
 
 use std::fs;
+use std::io::Write;
 use std::net::TcpListener;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
@@ -517,6 +518,43 @@ fn replies_without_end_are_broken_off() {
         let error = error.to_string();
         assert!(error.ends_with("in answer to the connection"), "{error}");
     }
+}
+
+#[test]
+fn preliminary_replies_without_end_are_broken_off() {
+    let server = scripted(Script {
+        replies: vec![("USER", "120 Wait\r\n".repeat(1_000).leak())],
+        ..Script::default()
+    });
+    let error = connection(server.address, "", options()).session().err();
+    let error = error.unwrap().to_string();
+    assert!(
+        error.ends_with("preliminary replies without end, in answer to USER alice"),
+        "{error}"
+    );
+    // One that comes in time each time.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            while stream.write_all(b"120 Wait\r\n").is_ok() {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+    });
+    let impatient = Options {
+        patience: Duration::from_millis(500),
+        ..options()
+    };
+    let begin = Instant::now();
+    let error = connection(address, "", impatient).session().err().unwrap();
+    assert!(
+        error
+            .to_string()
+            .ends_with("did not answer the connection within 500ms"),
+        "{error}"
+    );
+    assert!(begin.elapsed() < Duration::from_secs(5));
 }
 
 /// Runs a transfer with two retries; returns its error and how often `verb` came.
