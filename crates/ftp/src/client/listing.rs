@@ -72,6 +72,11 @@ impl Entry {
         one_line(&self.name).into_owned()
     }
 
+    /// Bytes that a server can make as many as it likes.
+    pub(super) fn room(&self) -> usize {
+        self.name.len() + self.unique.as_ref().map_or(0, String::len)
+    }
+
     /// The name as that of a local file; `None` if it would lead out of its directory.
     pub fn local_name(&self) -> Option<&OsStr> {
         match self.name.as_slice() {
