@@ -38,6 +38,7 @@ mod retrieve;
 mod retry;
 mod route;
 mod running_checksum;
+mod same_file;
 pub mod scan;
 mod selection;
 mod session;

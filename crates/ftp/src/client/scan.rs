@@ -2,7 +2,7 @@
 //!
 //! A server's names are those of a stranger: what leads out of its directory, is there twice or has no end is refused.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Display;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -50,6 +50,8 @@ pub struct Scan {
     pub refused: Vec<String>,
     /// Paths that were left out.
     pub left_out: Vec<Vec<u8>>,
+    /// Paths of directories in which there may be more names that begin with a dot.
+    pub may_lack_hidden: BTreeSet<Vec<u8>>,
 }
 
 /// Why an entry with this name and this path from the root is refused, if one of them is too long: a server can send names of
@@ -85,17 +87,21 @@ pub fn remote(
             true => root.to_vec(),
             false => place::join(root, &below),
         };
-        let entries = match connection.with(|session| session.list_of_tree(&directory)) {
+        let listing = match connection.with(|session| session.list_of_tree(&directory)) {
             // The rest of the tree is there nevertheless.
             Err(error @ (ClientError::Refused { .. } | ClientError::Name(_))) if depth > 0 => {
                 walk.refuse(&directory, &error);
                 continue;
             }
-            entries => entries?,
+            listing => listing?,
         };
+        if listing.may_lack_hidden {
+            walk.room(below.len())?;
+            walk.scan.may_lack_hidden.insert(below.clone());
+        }
         // They are sorted by name, so equal names are neighbours.
         let mut before: Option<Vec<u8>> = None;
-        for entry in entries {
+        for entry in listing.entries {
             if before.as_ref() == Some(&entry.name) {
                 let path = place::join(&directory, &entry.name);
                 walk.refuse(&path, "the server lists this name twice");
