@@ -221,11 +221,7 @@ impl Partial {
             }
             fs::rename(&self.path, &self.target)
         })?;
-        let directory = match self.target.parent() {
-            Some(directory) if directory != Path::new("") => directory,
-            _ => Path::new("."),
-        };
-        File::open(directory)?.sync_all()
+        File::open(directory_of(&self.target))?.sync_all()
     }
 
     /// Deletes the partial file, whose bytes are useless.
@@ -245,6 +241,33 @@ impl Partial {
     /// Wraps an error of this file.
     pub(super) fn failed(&self, error: io::Error) -> ClientError {
         ClientError::local(&self.path)(error)
+    }
+}
+
+/// Creates a directory and those above it that are missing, and brings their names to the disk.
+///
+/// # Errors
+/// If one of them can neither be created nor is there.
+pub fn make_directories(path: &Path) -> io::Result<()> {
+    if path == Path::new("") || path.is_dir() {
+        return Ok(());
+    }
+    let above = directory_of(path);
+    make_directories(above)?;
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        made => {
+            made?;
+            File::open(above)?.sync_all()
+        }
+    }
+}
+
+/// The directory in which a name is.
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(directory) if directory != Path::new("") => directory,
+        _ => Path::new("."),
     }
 }
 
@@ -289,6 +312,20 @@ mod tests {
         let modified = fs::metadata(&target).unwrap().modified().unwrap();
         assert_eq!(Timestamp::try_from(modified).unwrap(), when);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn directories_are_made_as_far_as_they_are_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("a/b/c");
+        for _ in 0..2 {
+            make_directories(&deep).unwrap();
+            assert!(deep.is_dir());
+        }
+        make_directories(Path::new("")).unwrap();
+        fs::write(folder.path().join("x"), "").unwrap();
+        assert!(make_directories(&folder.path().join("x")).is_err());
+        assert!(make_directories(&folder.path().join("x/y")).is_err());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::batch::Job;
-use super::local::partial_name;
+use super::local::{make_directories, partial_name};
 use super::manage::{Removal, only_refusals, remove_tree};
 use super::same_file::{Trails, lowercase};
 use super::scan::{self, Found, Scan};
@@ -286,7 +286,7 @@ impl Mirror {
         match self.way {
             Way::Down => {
                 let here = self.here(path);
-                fs::create_dir_all(&here).map_err(ClientError::local(&here))
+                make_directories(&here).map_err(ClientError::local(&here))
             }
             Way::Up => {
                 let there = match path {
