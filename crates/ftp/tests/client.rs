@@ -6,6 +6,7 @@
 mod again;
 mod broken;
 mod capricious;
+mod copies;
 mod every_server;
 mod manage;
 mod mirror;

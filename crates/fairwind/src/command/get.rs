@@ -1,6 +1,5 @@
 //! `fairwind get`: fetches files from a server.
 
-use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use clap::Args;
 use fairwind_ftp::client::batch::{self, Job};
 use fairwind_ftp::client::{
     Connection, Entry, Kind, Match, Options, Outcome, Place, Retrieval, Selection,
-    is_standard_output, tree,
+    is_standard_output, make_directories, tree,
 };
 
 use super::queue;
@@ -227,5 +226,5 @@ fn make_directory(path: &Path, wanted: bool) -> Result<(), Failure> {
     if !wanted || path == Path::new("") {
         return Ok(());
     }
-    fs::create_dir_all(path).map_err(Failure::at(path))
+    make_directories(path).map_err(Failure::at(path))
 }

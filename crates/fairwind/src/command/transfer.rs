@@ -45,7 +45,7 @@ pub(crate) struct Reach {
     /// Longest wait for a connection, a reply or the next byte
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     timeout: Duration,
-    /// Retries after a broken connection before the command gives up; the count starts again when a byte moves
+    /// Retries after a broken connection before the command gives up; the count starts again when a transfer comes further
     #[arg(long, value_name = "N", default_value_t = 5)]
     retries: u32,
     /// Address of this host, or interface, where connections begin [default: the kernel's choice]

@@ -42,14 +42,17 @@ pub(super) struct Refusal {
     pub is_of_connection: bool,
 }
 
-/// Waits for the final replies of both servers. After a refusal, which is the inner error, the sessions can go on.
+/// Waits for the final replies of both servers. After a refusal, which is the inner error, the sessions can go on. `stores`
+/// becomes true when the destination says that it begins to store.
 pub(super) fn wait_for_final_replies(
     source: &mut Session,
     destination: &mut Session,
     seen: &AtomicU64,
     options: &Options,
+    stores: &mut bool,
 ) -> Result<Result<[Reply; 2], Refusal>, ClientError> {
     let mut sessions = [source, destination];
+    let mut begun = [false; 2];
     let mut last: [Option<Reply>; 2] = [None, None];
     let (mut moved, mut since) = (seen.load(Ordering::Acquire), Instant::now());
     let mut failed: Option<Instant> = None;
@@ -75,11 +78,16 @@ pub(super) fn wait_for_final_replies(
         let speaking = ready_sessions(&sessions, &last, options, until);
         for index in (0..2).filter(|index| speaking[*index]) {
             let session = &mut sessions[index];
-            since = Instant::now();
             let reply = session.control.reply(options.patience)?;
             if reply.is_preliminary() {
+                // Only the first one is a sign of life: a server can send them without end.
+                if !std::mem::replace(&mut begun[index], true) {
+                    since = Instant::now();
+                }
+                *stores = begun[1];
                 continue;
             }
+            since = Instant::now();
             if !reply.is_positive() {
                 failed = Some(Instant::now());
             }

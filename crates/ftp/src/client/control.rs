@@ -25,6 +25,8 @@ use crate::tls::{Fingerprint, Protected};
 
 /// Longest accepted line of a reply, bytes.
 const LONGEST_LINE: usize = 16 << 10;
+/// Most preliminary replies before a final one.
+const MOST_PRELIMINARY: usize = 100;
 /// Idle time before the kernel sends a keepalive probe, so that NATs on the path do not drop a control
 /// connection that is silent during a long transfer.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -289,17 +291,23 @@ impl Control {
         Ok(replies.try_into().expect("a reply for each command"))
     }
 
-    /// Waits for the next reply that is not preliminary.
+    /// Waits for the next reply that is not preliminary: as for [`Control::reply`], and as long again after a preliminary one,
+    /// however many there are.
     ///
     /// # Errors
-    /// As for [`Control::reply`].
+    /// As for [`Control::reply`], and if there are too many preliminary ones.
     pub(super) fn last_reply(&mut self, patience: Duration) -> Result<Reply, ClientError> {
-        loop {
-            let reply = self.reply(patience)?;
+        let mut deadline = Instant::now() + patience;
+        for preliminary in 0..=MOST_PRELIMINARY {
+            let reply = self.reply_until(deadline, patience)?;
             if !reply.is_preliminary() {
                 return Ok(reply);
             }
+            if preliminary == 0 {
+                deadline = Instant::now() + patience;
+            }
         }
+        Err(self.protocol_error("preliminary replies without end"))
     }
 
     /// Waits for the next reply: at most `patience` for its first byte, and as long again for the rest.
@@ -308,8 +316,16 @@ impl Control {
     /// If the connection breaks, nothing comes in time, what comes is no valid reply, the server closes the
     /// session (421), or the user stops. The connection cannot be used afterwards.
     pub(super) fn reply(&mut self, patience: Duration) -> Result<Reply, ClientError> {
+        self.reply_until(Instant::now() + patience, patience)
+    }
+
+    /// The same with the time until which the first byte has to come.
+    fn reply_until(
+        &mut self,
+        mut deadline: Instant,
+        patience: Duration,
+    ) -> Result<Reply, ClientError> {
         let mut reader = ReplyReader::default();
-        let mut deadline = Instant::now() + patience;
         let mut begun = false;
         let mut taken = 0;
         let mut bytes = [0; 4096];
@@ -337,7 +353,8 @@ impl Control {
                 Ok(0) => return Err(self.broken(io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => {
                     if !std::mem::replace(&mut begun, true) {
-                        deadline = Instant::now() + patience;
+                        // That of a reply which is there already may be past.
+                        deadline = deadline.min(Instant::now()) + patience;
                     }
                     taken += count;
                     self.decoder.take(&bytes[..count]);

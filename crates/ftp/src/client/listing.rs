@@ -72,6 +72,11 @@ impl Entry {
         one_line(&self.name).into_owned()
     }
 
+    /// Bytes that a server can make as many as it likes.
+    pub(super) fn room(&self) -> usize {
+        self.name.len() + self.unique.as_ref().map_or(0, String::len)
+    }
+
     /// The name as that of a local file; `None` if it would lead out of its directory.
     pub fn local_name(&self) -> Option<&OsStr> {
         match self.name.as_slice() {
@@ -89,6 +94,41 @@ enum Facts {
     Listed,
     /// It has names only; what each is has to be asked separately.
     ToBeAsked,
+}
+
+/// The entries of a directory.
+#[derive(Debug)]
+pub(super) struct Listing {
+    pub(super) entries: Vec<Entry>,
+    facts: Facts,
+    /// The server may have kept back names that begin with a dot.
+    pub(super) may_lack_hidden: bool,
+}
+
+/// What a server sends for LIST or NLST.
+struct Text {
+    bytes: Vec<u8>,
+    /// It was not asked for names that begin with a dot, or did not understand that.
+    is_plain: bool,
+}
+
+impl Text {
+    fn plain(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            is_plain: true,
+        }
+    }
+
+    /// What it says, by its entries: a server that shows one name with a dot shows all.
+    fn of(&self, entries: Vec<Entry>, facts: Facts) -> Listing {
+        let shows_hidden = entries.iter().any(|entry| entry.name.starts_with(b"."));
+        Listing {
+            entries,
+            facts,
+            may_lack_hidden: self.is_plain && !shows_hidden,
+        }
+    }
 }
 
 /// Parses a line of MLSD or MLST: `fact=value;fact=value; name`.
@@ -139,33 +179,32 @@ impl Session {
     /// # Errors
     /// If the server refuses every way to list it, or nothing of this name exists.
     pub fn list(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
-        self.can_read(path)?;
-        let mut entries = self.list_all(path)?;
-        entries.retain(|entry| !matches!(entry.name.as_slice(), b"." | b".."));
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(entries)
+        self.list_all(path).map(|listing| listing.entries)
     }
 
     /// The same for a directory of a tree, which further data connections follow.
     ///
     /// # Errors
     /// As [`list`](Self::list).
-    pub(super) fn list_of_tree(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
+    pub(super) fn list_of_tree(&mut self, path: &[u8]) -> Result<Listing, ClientError> {
         self.walks = true;
-        let entries = self.list(path);
+        let listing = self.list_all(path);
         self.walks = false;
-        entries
+        listing
     }
 
-    /// All entries of a directory, unsorted.
-    fn list_all(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
-        let (mut entries, facts) = self.list_unasked(path)?;
-        if facts == Facts::ToBeAsked {
-            for entry in &mut entries {
+    fn list_all(&mut self, path: &[u8]) -> Result<Listing, ClientError> {
+        self.can_read(path)?;
+        let mut listing = self.list_unasked(path)?;
+        let entries = &mut listing.entries;
+        if listing.facts == Facts::ToBeAsked {
+            for entry in &mut *entries {
                 self.ask_what_is(path, entry)?;
             }
         }
-        Ok(entries)
+        entries.retain(|entry| !matches!(entry.name.as_slice(), b"." | b".."));
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(listing)
     }
 
     /// All names in a directory, including those that begin with a dot. Sends no name in a command: how names
@@ -174,12 +213,12 @@ impl Session {
     /// # Errors
     /// If the server refuses every way to list it, or nothing of this name exists.
     pub(super) fn names_in(&mut self, directory: &[u8]) -> Result<HashSet<Vec<u8>>, ClientError> {
-        let (entries, _) = self.list_unasked(directory)?;
+        let entries = self.list_unasked(directory)?.entries;
         Ok(entries.into_iter().map(|entry| entry.name).collect())
     }
 
     /// The entries of a directory as far as a listing describes them.
-    fn list_unasked(&mut self, path: &[u8]) -> Result<(Vec<Entry>, Facts), ClientError> {
+    fn list_unasked(&mut self, path: &[u8]) -> Result<Listing, ClientError> {
         if self.features.has("MLST") && !self.plain_listings {
             match self.read_listing("MLSD", path) {
                 Err(ClientError::Refused { reply, .. })
@@ -192,30 +231,34 @@ impl Session {
                     if entries.is_empty() && !path.is_empty() {
                         self.must_be_directory(path)?;
                     }
-                    return Ok((entries, Facts::Listed));
+                    return Ok(Listing {
+                        entries,
+                        facts: Facts::Listed,
+                        may_lack_hidden: false,
+                    });
                 }
             }
         }
         self.list_plainly(path)
     }
 
-    fn list_plainly(&mut self, path: &[u8]) -> Result<(Vec<Entry>, Facts), ClientError> {
+    fn list_plainly(&mut self, path: &[u8]) -> Result<Listing, ClientError> {
         let text = self.read_inside("LIST", path)?;
         let mut entries = Vec::new();
-        for line in lines(&text) {
+        for line in lines(&text.bytes) {
             match unix_listing::parse(line) {
                 unix_listing::Parsed::Entry(entry) => entries.push(entry),
                 unix_listing::Parsed::Nothing => {}
                 unix_listing::Parsed::Unknown => {
-                    return Ok((self.list_names(path)?, Facts::ToBeAsked));
+                    return self.list_names(path);
                 }
             }
         }
-        Ok((entries, Facts::Listed))
+        Ok(text.of(entries, Facts::Listed))
     }
 
     /// Lists the names alone.
-    fn list_names(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
+    fn list_names(&mut self, path: &[u8]) -> Result<Listing, ClientError> {
         let text = self.read_inside("NLST", path)?;
         let directory = super::place::join(path, b"");
         let entry = |line: &[u8]| {
@@ -223,7 +266,8 @@ impl Session {
             let name = line.strip_prefix(directory.as_slice()).unwrap_or(line);
             Entry::new(name.to_vec(), Kind::Unknown)
         };
-        Ok(lines(&text).map(entry).collect())
+        let entries = lines(&text.bytes).map(entry).collect();
+        Ok(text.of(entries, Facts::ToBeAsked))
     }
 
     /// Asks what a name is, if the name can be used in a command.
@@ -247,12 +291,12 @@ impl Session {
     /// Changes to a directory, lists it with LIST or NLST, and changes back: some servers take the argument
     /// of these commands for a pattern or an option, and show a missing directory as an empty one. If the
     /// directory cannot be entered, it is listed by its path, and an empty listing counts as a refusal.
-    fn read_inside(&mut self, verb: &str, path: &[u8]) -> Result<Vec<u8>, ClientError> {
+    fn read_inside(&mut self, verb: &str, path: &[u8]) -> Result<Text, ClientError> {
         if path.is_empty() {
             return self.read_hidden_too(verb);
         }
         let Some(home) = self.home()? else {
-            return self.read_listing(verb, path);
+            return self.read_listing(verb, path).map(Text::plain);
         };
         let went = self.control.ask("CWD", path)?;
         if !went.is_positive() {
@@ -261,7 +305,7 @@ impl Session {
             if text.trim_ascii().is_empty() {
                 return Err(refused);
             }
-            return Ok(text);
+            return Ok(Text::plain(text));
         }
         let text = self.read_hidden_too(verb);
         if let Ok(_) | Err(ClientError::Refused { .. }) = text {
@@ -272,10 +316,15 @@ impl Session {
 
     /// The listing of the working directory, including names that begin with a dot if the server takes the
     /// option `-a` of ls(1).
-    fn read_hidden_too(&mut self, verb: &str) -> Result<Vec<u8>, ClientError> {
+    fn read_hidden_too(&mut self, verb: &str) -> Result<Text, ClientError> {
         match self.read_listing(verb, b"-a") {
-            Ok(text) if !text.trim_ascii().is_empty() => Ok(text),
-            Ok(_) | Err(ClientError::Refused { .. }) => self.read_listing(verb, b""),
+            Ok(bytes) if !bytes.trim_ascii().is_empty() => Ok(Text {
+                bytes,
+                is_plain: false,
+            }),
+            Ok(_) | Err(ClientError::Refused { .. }) => {
+                self.read_listing(verb, b"").map(Text::plain)
+            }
             Err(error) => Err(error),
         }
     }

@@ -82,21 +82,24 @@ impl Partial {
         let name = target
             .file_name()
             .ok_or_else(|| failed(io::Error::other("that is not a file name")))?;
-        match fs::metadata(target) {
+        let predecessor = match fs::metadata(target) {
             Ok(facts) if !facts.is_file() => {
                 return Err(failed(io::Error::other(
                     "there is something that is not a regular file",
                 )));
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
+            facts => facts.ok(),
+        };
+        // Who may not read the file that is replaced may not read the bytes of the next one either.
+        let mode = predecessor.map_or(0o666, |facts| facts.mode() & 0o666 | 0o600);
         let path = target.with_file_name(OsString::from_vec(partial_name(name.as_bytes())));
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(mode)
             .custom_flags(libc::O_NOFOLLOW)
             .open(&path)
             .map_err(ClientError::local(&path))?;
@@ -114,10 +117,24 @@ impl Partial {
         // The transfer that held the lock before may have finished: then the name no longer leads to this
         // file.
         match partial.is_named() {
-            Ok(true) => Ok(partial),
+            Ok(true) => {
+                let narrowed = partial.narrow(mode);
+                narrowed.map_err(|error| partial.failed(error))?;
+                Ok(partial)
+            }
             Ok(false) => Err(partial.failed(busy())),
             Err(error) => Err(partial.failed(error)),
         }
+    }
+
+    /// Takes the permissions beyond `mode` from a file that was there already.
+    fn narrow(&self, mode: u32) -> io::Result<()> {
+        let now = self.file.metadata()?.mode() & 0o777;
+        if now & !mode & 0o066 == 0 {
+            return Ok(());
+        }
+        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(now & mode))?;
+        Ok(())
     }
 
     /// Whether the partial name still leads to the open file.
@@ -204,11 +221,7 @@ impl Partial {
             }
             fs::rename(&self.path, &self.target)
         })?;
-        let directory = match self.target.parent() {
-            Some(directory) if directory != Path::new("") => directory,
-            _ => Path::new("."),
-        };
-        File::open(directory)?.sync_all()
+        File::open(directory_of(&self.target))?.sync_all()
     }
 
     /// Deletes the partial file, whose bytes are useless.
@@ -228,6 +241,33 @@ impl Partial {
     /// Wraps an error of this file.
     pub(super) fn failed(&self, error: io::Error) -> ClientError {
         ClientError::local(&self.path)(error)
+    }
+}
+
+/// Creates a directory and those above it that are missing, and brings their names to the disk.
+///
+/// # Errors
+/// If one of them can neither be created nor is there.
+pub fn make_directories(path: &Path) -> io::Result<()> {
+    if path == Path::new("") || path.is_dir() {
+        return Ok(());
+    }
+    let above = directory_of(path);
+    make_directories(above)?;
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        made => {
+            made?;
+            File::open(above)?.sync_all()
+        }
+    }
+}
+
+/// The directory in which a name is.
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(directory) if directory != Path::new("") => directory,
+        _ => Path::new("."),
     }
 }
 
@@ -253,6 +293,7 @@ impl io::Write for Writer<'_> {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
@@ -274,6 +315,20 @@ mod tests {
     }
 
     #[test]
+    fn directories_are_made_as_far_as_they_are_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("a/b/c");
+        for _ in 0..2 {
+            make_directories(&deep).unwrap();
+            assert!(deep.is_dir());
+        }
+        make_directories(Path::new("")).unwrap();
+        fs::write(folder.path().join("x"), "").unwrap();
+        assert!(make_directories(&folder.path().join("x")).is_err());
+        assert!(make_directories(&folder.path().join("x/y")).is_err());
+    }
+
+    #[test]
     fn only_one_transfer_writes_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("x");
@@ -283,6 +338,32 @@ mod tests {
             second.ends_with("another transfer is writing this file"),
             "{second}"
         );
+    }
+
+    #[test]
+    fn what_replaces_a_private_file_is_private_from_the_beginning() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("x");
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        fs::write(folder.path().join("usual"), "").unwrap();
+        let usual = mode(&folder.path().join("usual"));
+        // It stays, as if the transfer had been interrupted.
+        drop(Partial::open(&target).unwrap());
+        let part = folder.path().join(".x.part");
+        assert_eq!(mode(&part), usual);
+        for (private, begun) in [(0o600, true), (0o640, false), (0o400, false)] {
+            if !begun {
+                fs::remove_file(&part).unwrap();
+            }
+            fs::write(&target, "old").unwrap();
+            fs::set_permissions(&target, fs::Permissions::from_mode(private)).unwrap();
+            let partial = Partial::open(&target).unwrap();
+            assert_eq!(mode(&part) & !private, 0o600 & !private);
+            partial.complete(None, &Settled::default()).unwrap();
+            assert_eq!(mode(&target), private);
+            fs::remove_file(&target).unwrap();
+            drop(Partial::open(&target).unwrap());
+        }
     }
 
     #[test]

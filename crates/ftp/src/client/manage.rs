@@ -186,15 +186,19 @@ fn remove_below(
     };
     let mut empty = true;
     for entry in entries {
-        if entry.local_name().is_none() {
+        let inner = place::join(below, &entry.name);
+        let why = match entry.local_name() {
+            None => Some("a name that leads elsewhere".to_owned()),
+            Some(_) => scan::too_long(&entry.name, &inner),
+        };
+        if let Some(why) = why {
             let path = place::join(path, &entry.name);
-            let why = "a name that leads elsewhere";
-            removal.refused.push(format!("{}: {why}", one_line(&path)));
+            let refused = format!("{}: {why}", scan::shortened(&path));
+            removal.refused.push(refused);
             empty = false;
             continue;
         }
         let is_directory = entry.kind == Kind::Directory;
-        let inner = place::join(below, &entry.name);
         if leave_out(&inner, is_directory) {
             empty = false;
             continue;

@@ -3,7 +3,7 @@
 //!
 //! A plan is made of two complete listings. One that failed, or that may not be complete, lets nothing be deleted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -11,8 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::batch::Job;
-use super::local::partial_name;
+use super::local::{make_directories, partial_name};
 use super::manage::{Removal, only_refusals, remove_tree};
+use super::same_file::{Trails, lowercase};
 use super::scan::{self, Found, Scan};
 use super::tree::{is_unsendable, neither, unsendable};
 use super::{ClientError, Connection, Entry, Filter, Kind, Retrieval, Storage, place};
@@ -53,10 +54,20 @@ pub struct Plan {
     pub delete: Vec<Found>,
     /// Files that are equal already.
     pub unchanged: usize,
-    /// What takes no part because it is neither file nor directory.
+    /// What takes no part because it is neither file nor directory, and what is not deleted because it may be there in the
+    /// source, or is needed.
     pub left_out: Vec<String>,
     /// What cannot be done, with reasons: then nothing is deleted.
     pub refused: Vec<String>,
+}
+
+/// Paths of the source that other names in the target stand for.
+#[derive(Default)]
+struct Needed<'a> {
+    /// Here, by the files and directories to which they lead.
+    here: Trails<'a>,
+    /// On the server, by their small letters.
+    there: BTreeMap<String, &'a [u8]>,
 }
 
 impl Mirror {
@@ -144,8 +155,7 @@ impl Mirror {
             .iter()
             .map(|found| place::beside(&found.path, false, partial_name))
             .collect();
-        let mut wanted: std::collections::BTreeSet<&[u8]> =
-            partials.iter().map(Vec::as_slice).collect();
+        let mut wanted: BTreeSet<&[u8]> = partials.iter().map(Vec::as_slice).collect();
         for found in &source.entries {
             wanted.insert(&found.path);
             let other = present.get(found.path.as_slice()).copied();
@@ -179,6 +189,10 @@ impl Mirror {
                 .collect();
             // A directory comes before what is below it.
             extra.sort_by_key(|found| slashed(found));
+            let needed = match extra.is_empty() {
+                true => Needed::default(),
+                false => self.needed(&source.entries, &present),
+            };
             for found in extra {
                 let is_below = above
                     .as_ref()
@@ -189,10 +203,52 @@ impl Mirror {
                 if found.entry.kind == Kind::Directory {
                     above = Some(slashed(found));
                 }
-                plan.delete.push(found.clone());
+                let why = match may_be_hidden(&source.may_lack_hidden, &found.path) {
+                    true => Some("the server may not list names that begin with a dot".to_owned()),
+                    false => self.need(&needed, &found.path),
+                };
+                match why {
+                    None => plan.delete.push(found.clone()),
+                    Some(why) => {
+                        let path = one_line(&found.path);
+                        plan.left_out.push(format!("{path}: not deleted: {why}"));
+                    }
+                }
             }
         }
         Ok(())
+    }
+
+    /// What wanted entries of the target are when they are not there under their own names and paths.
+    fn needed<'a>(&self, source: &'a [Found], present: &BTreeMap<&[u8], &Entry>) -> Needed<'a> {
+        let mut needed = Needed::default();
+        let others = source.iter().filter(|found| {
+            let other = present.get(found.path.as_slice());
+            let takes_part = matches!(found.entry.kind, Kind::File | Kind::Directory);
+            takes_part && other.is_none_or(|entry| entry.kind == Kind::Link)
+        });
+        for found in others {
+            match self.way {
+                Way::Down => needed.here.add(&self.here(&found.path), &found.path),
+                Way::Up => {
+                    needed.there.insert(lowercase(&found.path), &found.path);
+                }
+            }
+        }
+        needed
+    }
+
+    /// Why an entry of the target cannot be deleted although the source has nothing of its name.
+    fn need(&self, needed: &Needed<'_>, path: &[u8]) -> Option<String> {
+        let (by, what) = match self.way {
+            Way::Down => (needed.here.through(&self.here(path))?, "leads there"),
+            // The server may take both for one name; if it does not, the next run knows.
+            Way::Up => (
+                *needed.there.get(&lowercase(path))?,
+                "may be the same there",
+            ),
+        };
+        Some(format!("{} {what}", one_line(by)))
     }
 
     /// A link here to a directory is as good as the directory.
@@ -230,7 +286,7 @@ impl Mirror {
         match self.way {
             Way::Down => {
                 let here = self.here(path);
-                fs::create_dir_all(&here).map_err(ClientError::local(&here))
+                make_directories(&here).map_err(ClientError::local(&here))
             }
             Way::Up => {
                 let there = match path {
@@ -330,6 +386,13 @@ fn remove_here(
         }
         Err(error) => refuse(removal, error),
     }
+}
+
+/// Whether a path may be there in spite of a listing that lacks it, because one of its names begins with a dot.
+fn may_be_hidden(may_lack_hidden: &BTreeSet<Vec<u8>>, path: &[u8]) -> bool {
+    let dots = path.iter().enumerate().filter(|(_, byte)| **byte == b'.');
+    let mut names = dots.filter(|(at, _)| *at == 0 || path[at - 1] == b'/');
+    names.any(|(at, _)| may_lack_hidden.contains(place::trim(&path[..at])))
 }
 
 /// The path with a slash behind it.

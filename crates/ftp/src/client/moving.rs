@@ -103,7 +103,7 @@ impl Session {
             listen_for_tickets(protection, &stream);
         }
         let finished = self.finish(moved, part.path);
-        report.moved(meter.moved(), began, Instant::now());
+        report.moved(part.first, meter.moved(), began, Instant::now());
         report.read_socket(&stream, direction);
         self.collect(report);
         let reply = match finished {

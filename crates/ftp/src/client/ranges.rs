@@ -80,7 +80,7 @@ struct Shared<'a> {
     open: Mutex<VecDeque<Arc<Range>>>,
     reports: Mutex<Vec<FileReport>>,
     errors: Mutex<Vec<ClientError>>,
-    /// The server refuses to start in the middle of a file.
+    /// The server refuses to start in the middle of a file, or does not do so.
     no_restart: AtomicBool,
 }
 
@@ -149,6 +149,12 @@ pub(super) fn fetch(
         match fetched {
             Ok(true) => {}
             Ok(false) => {
+                let note = format!(
+                    "{}: fetched as a whole, because {} cannot begin in the middle of it",
+                    one_line(remote),
+                    connection.place().server()
+                );
+                connection.options().progress.note(&note);
                 ranges.partial.discard();
                 report.resumed_at = 0;
                 report.figures.remove("ranges");
@@ -293,7 +299,7 @@ fn merge(report: &mut FileReport, parts: Vec<FileReport>, bytes: u64) {
         }
     }
     if let (Some(began), Some(ended)) = (began, ended) {
-        report.moved(bytes, began, ended);
+        report.moved(0, bytes, began, ended);
     }
 }
 
@@ -354,8 +360,12 @@ impl Task for Fetch<'_> {
         }
         let range = self.range;
         let Reach { at: first, end } = range.reach();
+        if first == end {
+            // Only the server's reply to the attempt before was lost.
+            return Ok(());
+        }
         let mut writer = Writer {
-            ranges: shared.ranges,
+            shared,
             range,
             is_over: false,
         };
@@ -375,6 +385,10 @@ impl Task for Fetch<'_> {
         });
         if writer.is_over {
             self.was_cut = true;
+            // Beyond the end of the file there is nothing: it was sent from another byte than the one asked for.
+            if range.left() == 0 && range.reach().end == shared.ranges.size {
+                shared.no_restart.store(true, Ordering::Release);
+            }
             return Ok(());
         }
         moved?;
@@ -636,9 +650,9 @@ fn parse(text: &str, note: &str, size: u64) -> Option<Vec<Range>> {
 
 /// Writes at the place of a range and takes no more than that.
 struct Writer<'a> {
-    ranges: &'a Ranges,
+    shared: &'a Shared<'a>,
     range: &'a Range,
-    /// The server has sent more.
+    /// The server has sent more, or nothing of it is wanted any longer.
     is_over: bool,
 }
 
@@ -647,19 +661,20 @@ impl Write for Writer<'_> {
         // Held for the write: the range is not divided below the bytes that come.
         let mut reach = self.range.reach.lock();
         let left = reach.end - reach.at;
-        if left == 0 && !bytes.is_empty() {
+        let is_useless = self.shared.no_restart.load(Ordering::Acquire);
+        if (left == 0 || is_useless) && !bytes.is_empty() {
             self.is_over = true;
             return Err(io::Error::other("the range is complete"));
         }
         let most = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
-        let file = &self.ranges.partial.file;
-        let count = file.write_at(&bytes[..most], reach.at)?;
+        let ranges = self.shared.ranges;
+        let count = ranges.partial.file.write_at(&bytes[..most], reach.at)?;
         reach.at += count as u64;
         drop(reach);
-        if let Some(mut recorded) = self.ranges.recorded.try_lock()
+        if let Some(mut recorded) = ranges.recorded.try_lock()
             && recorded.elapsed() >= RECORD_INTERVAL
         {
-            self.ranges.record();
+            ranges.record();
             *recorded = Instant::now();
         }
         Ok(count)

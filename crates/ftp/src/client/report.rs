@@ -61,6 +61,24 @@ pub struct FileReport {
     pub(super) began: Option<Instant>,
     #[serde(skip)]
     pub(super) ended: Option<Instant>,
+    #[serde(skip)]
+    pub(super) reach: Reach,
+}
+
+/// How far the attempts to move a file have come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Reach {
+    /// The furthest byte that one could begin with: an upload's, what the server has kept of those before.
+    first: u64,
+    /// The furthest byte that one has moved.
+    last: u64,
+}
+
+impl Reach {
+    /// Whether this is further than `before` in any way.
+    pub(super) fn is_beyond(self, before: Self) -> bool {
+        self.first > before.first || self.last > before.last
+    }
 }
 
 impl FileReport {
@@ -82,9 +100,11 @@ impl FileReport {
         }
     }
 
-    /// Adds a data connection that moved `bytes` between the two times.
-    pub(super) fn moved(&mut self, bytes: u64, began: Instant, ended: Instant) {
+    /// Adds a data connection that moved `bytes` from byte `first` on between the two times.
+    pub(super) fn moved(&mut self, first: u64, bytes: u64, began: Instant, ended: Instant) {
         self.bytes += bytes;
+        self.reach.first = self.reach.first.max(first);
+        self.reach.last = self.reach.last.max(first.saturating_add(bytes));
         self.seconds += (ended - began).as_secs_f64();
         self.mbps = mbps(self.bytes, Duration::from_secs_f64(self.seconds));
         self.began.get_or_insert(began);

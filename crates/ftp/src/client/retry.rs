@@ -1,4 +1,4 @@
-//! Retries: over new connections, after growing pauses, without limit while bytes are moved in between.
+//! Retries: over new connections, after growing pauses, without limit while each attempt comes further than all before.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::ahead::Upcoming;
 use super::clash::Settled;
 use super::progress::wait;
+use super::report::Reach;
 use super::third_party_tls::End;
 use super::{ClientError, Credentials, FileReport, Options, Place, Session};
 
@@ -51,7 +52,7 @@ impl<F: FnMut(&mut Session) -> Result<(), ClientError>> Task for F {
 pub(super) struct Pauses<'a> {
     options: &'a Options,
     failures: u32,
-    moved: u64,
+    reach: Reach,
 }
 
 impl<'a> Pauses<'a> {
@@ -59,7 +60,7 @@ impl<'a> Pauses<'a> {
         Self {
             options,
             failures: 0,
-            moved: 0,
+            reach: Reach::default(),
         }
     }
 
@@ -69,11 +70,12 @@ impl<'a> Pauses<'a> {
         error: ClientError,
         report: Option<&mut FileReport>,
     ) -> Result<(), ClientError> {
-        let moved = report.as_ref().map_or(0, |report| report.bytes);
-        if moved > self.moved {
+        // Bytes that move once more are no progress: some servers break off at the same byte whenever a file begins anew.
+        let reach = report.as_ref().map_or(self.reach, |report| report.reach);
+        if reach.is_beyond(self.reach) {
             self.failures = 0;
-            self.moved = moved;
         }
+        self.reach = reach;
         if !error.is_transient() || self.failures >= self.options.retries {
             return Err(error);
         }

@@ -39,6 +39,8 @@ struct Walked {
     found: Vec<Match>,
     /// Number of entries in all listings.
     entries: usize,
+    /// Bytes of their names and `unique` facts, and of the paths of what was found.
+    bytes: usize,
     /// The `unique` facts of the directories that `**` has entered: a link can lead back to one of them.
     seen: HashSet<String>,
 }
@@ -115,14 +117,7 @@ impl Selection {
         depth: usize,
         walked: &mut Walked,
     ) -> Result<(), ClientError> {
-        if depth > scan::MAX_DEPTH || walked.entries > scan::MAX_ENTRIES {
-            return Err(ClientError::Usage(format!(
-                "{}: more than {} directories deep, or more than {} files",
-                self.base,
-                scan::MAX_DEPTH,
-                scan::MAX_ENTRIES
-            )));
-        }
+        self.has_end(depth, walked)?;
         let directory = join(&self.base.path, &below);
         let entries = match connection.with(|session| session.list(&directory)) {
             // A link that leads to no directory.
@@ -134,7 +129,25 @@ impl Selection {
             entries => entries?,
         };
         walked.entries += entries.len();
+        walked.bytes += entries.iter().map(Entry::room).sum::<usize>();
         self.take(connection, steps, &entries, &below, depth, walked)
+    }
+
+    /// Fails if there is more than any tree has.
+    fn has_end(&self, depth: usize, walked: &Walked) -> Result<(), ClientError> {
+        if depth <= scan::MAX_DEPTH
+            && walked.entries <= scan::MAX_ENTRIES
+            && walked.bytes <= scan::MAX_BYTES
+        {
+            return Ok(());
+        }
+        Err(ClientError::Usage(format!(
+            "{}: more than {} directories deep, or more than {} files or {} MiB of names",
+            self.base,
+            scan::MAX_DEPTH,
+            scan::MAX_ENTRIES,
+            scan::MAX_BYTES >> 20
+        )))
     }
 
     /// Adds what matches `steps` among the entries of the directory `below` the base.
@@ -159,6 +172,11 @@ impl Selection {
                 continue;
             }
             let name = join(below, &entry.name);
+            if let Some(why) = scan::too_long(&entry.name, &name) {
+                let note = format!("{}: left out: {why}", scan::shortened(&name));
+                connection.options().progress.note(&note);
+                continue;
+            }
             let is_directory = entry.kind == Kind::Directory;
             match step {
                 Step::Deep if is_directory && walked.is_new(entry) => {
@@ -174,6 +192,8 @@ impl Selection {
             }
             let is_last = inner.is_empty();
             if is_last && (is_directory || !self.only_directories) {
+                walked.bytes += 2 * name.len();
+                self.has_end(depth, walked)?;
                 walked.found.push(Match {
                     place: self.base.with_path(join(&self.base.path, &name)),
                     name,

@@ -56,6 +56,8 @@ pub fn third_party_file(
         number,
         report,
         expected: false,
+        original: None,
+        sent: None,
         continued: false,
         reversed: false,
         tls_client: source.tls_client,
@@ -86,11 +88,34 @@ struct Copy {
     report: FileReport,
     /// The size has been announced in the progress reports.
     expected: bool,
+    /// The source as it was in the last attempt.
+    original: Option<Original>,
+    /// What this run has sent of that source; `None` while the destination may have bytes of another.
+    sent: Option<Sent>,
     continued: bool,
     /// The source listens and the destination connects.
     reversed: bool,
     /// Which server is to be the TLS client, as far as that is known.
     tls_client: Option<End>,
+}
+
+/// The last transfer of this run to the partial file at the destination. The bytes before it are of the same source.
+struct Sent {
+    first: u64,
+    /// The size of what was there, of whatever source, if it was to be replaced.
+    replaced: Option<u64>,
+    /// The destination has said that it stores.
+    begun: bool,
+}
+
+impl Sent {
+    /// Whether what the destination has now are bytes of the source only.
+    fn is_all_of(&self, present: u64) -> bool {
+        match self.begun {
+            true => present >= self.first && self.replaced != Some(present),
+            false => self.first > 0 && present == self.first,
+        }
+    }
 }
 
 impl Copy {
@@ -111,7 +136,7 @@ impl Copy {
             },
             || {
                 destination.can_write(&self.to)?;
-                self.present(destination)
+                destination.size(&self.partial)
             },
         );
         let (original, present) = (original?, present?);
@@ -123,7 +148,8 @@ impl Copy {
             source.options.progress.expect(size);
         }
         let methods = common(source, destination)?;
-        let first = self.first(&original, present, methods.is_some());
+        let is_wanted = destination.options.resume && !destination.options.in_place;
+        let first = self.first(original, present, is_wanted && methods.is_some());
         if self.report.interruptions.is_empty() {
             self.report.resumed_at = first;
         }
@@ -135,22 +161,26 @@ impl Copy {
         self.verify(source, destination, &original, arrived, methods)
     }
 
-    /// Number of bytes waiting at the destination, if they may be resumed.
-    fn present(&self, destination: &mut Session) -> Result<Option<u64>, ClientError> {
-        let options = &destination.options;
-        if self.report.began.is_none() && (!options.resume || options.in_place) {
-            return Ok(None);
+    /// The byte to continue from, given what is `present` at the destination. Bytes of this run are those of the source if
+    /// it has not changed since; whether older ones are, only a checksum shows.
+    fn first(&mut self, original: Original, present: Option<u64>, by_checksum: bool) -> u64 {
+        let before = self.original.replace(original);
+        let is_same = before.is_none_or(|before| before == original);
+        if !is_same {
+            self.sent = None;
         }
-        destination.size(&self.partial)
-    }
-
-    fn first(&mut self, original: &Original, present: Option<u64>, verified: bool) -> u64 {
-        let known = self.report.began.is_some() || verified;
         let first = present
             .zip(original.size)
-            .filter(|(present, size)| known && present <= size)
+            .filter(|(present, size)| present <= size)
             .map_or(0, |(present, _)| present);
-        self.continued = first > 0;
+        let is_sent = self.sent.as_ref().is_some_and(|sent| sent.is_all_of(first));
+        self.continued = first > 0 && (is_sent || (by_checksum && is_same));
+        let first = if self.continued { first } else { 0 };
+        self.sent = (first == 0 || is_sent).then_some(Sent {
+            first,
+            replaced: present.filter(|_| first == 0),
+            begun: false,
+        });
         first
     }
 
@@ -238,7 +268,8 @@ impl Copy {
             Arc::clone(&seen),
             move |at| progress.reaches(number, at),
         );
-        let result = wait_for_final_replies(source, destination, &seen, &options);
+        let mut begun = false;
+        let result = wait_for_final_replies(source, destination, &seen, &options, &mut begun);
         let ended = Instant::now();
         drop(monitoring);
         let there = match &result {
@@ -246,9 +277,17 @@ impl Copy {
             _ => Ok(None),
         };
         let told = there.as_ref().ok().copied().flatten();
-        let arrived = told.unwrap_or_else(|| seen.load(Ordering::Acquire));
+        begun |= matches!(&result, Ok(Ok(_)));
+        let arrived = match begun {
+            true => told.unwrap_or_else(|| seen.load(Ordering::Acquire)),
+            // What was there before is no progress.
+            false => first,
+        };
+        if let Some(sent) = &mut self.sent {
+            sent.begun |= begun;
+        }
         self.report
-            .moved(arrived.saturating_sub(first), began, ended);
+            .moved(first, arrived.saturating_sub(first), began, ended);
         let sent = match result? {
             Ok([sent, _]) => sent,
             Err(refusal) => return Ok(Err(refusal)),
@@ -313,10 +352,19 @@ impl Copy {
         if let (Some(there), Some(size)) = (there, original.size)
             && there < size
         {
+            // Both servers took this for the whole: nobody knows what it is.
+            self.sent = None;
             let what = format!("{there} of {size} bytes have arrived");
             return Err(destination.data_error(what));
         }
-        match self.compare(source, destination, original, methods)? {
+        let too_long = there
+            .zip(original.size)
+            .filter(|(there, size)| there > size);
+        let compared = match too_long {
+            Some((there, size)) => Err(format!("it has {there} bytes of {size}")),
+            None => self.compare(source, destination, original, methods)?,
+        };
+        match compared {
             Ok(verification) => self.report.checksum = verification,
             Err(why) => {
                 destination.delete(&self.partial)?;

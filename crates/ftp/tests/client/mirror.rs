@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::num::NonZeroUsize;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use fairwind_ftp::client::{ClientError, Connection, Filter, Options, batch};
 use super::every_server::every;
 use super::scripted::{Script, Scripted};
 use super::{connection, names, options};
+use crate::common::Running;
 
 fn mirror(way: Way, remote: &[u8], local: &Path) -> Mirror {
     Mirror {
@@ -93,6 +95,101 @@ fn plan_of(script: Script) -> Result<Plan, ClientError> {
     };
     let mut connection = connection(server.address, "", impatient);
     mirror(Way::Down, b"", here.path()).plan(&mut connection)
+}
+
+/// What is deleted here, and left out, if a server of LIST answers its option so.
+fn deleted_with(option: &'static str, listing: &'static str) -> (Vec<String>, Vec<String>) {
+    let server = Scripted::start(Script {
+        listing,
+        replies: vec![("LIST -a", option)],
+        ..Script::default()
+    });
+    let here = tempfile::tempdir().unwrap();
+    for name in ["x", "extra", ".hidden", ".d/e", "f/.g"] {
+        let path = here.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name).unwrap();
+    }
+    let mut connection = connection(server.address, "", options());
+    let plan = mirror(Way::Down, b"", here.path()).plan(&mut connection);
+    let plan = plan.unwrap();
+    let text = |path: &[u8]| String::from_utf8(path.to_vec()).unwrap();
+    let deleted = plan.delete.iter().map(|found| text(&found.path));
+    (deleted.collect(), plan.left_out)
+}
+
+#[test]
+fn names_that_a_server_may_not_list_are_not_deleted() {
+    let plain = "-rw-r--r-- 1 a b 7 Jan 01 2020 x\r\n";
+    let (deleted, left_out) = deleted_with("550 No\r\n", plain);
+    assert_eq!(deleted, ["extra", "f"]);
+    let why = "not deleted: the server may not list names that begin with a dot";
+    let expected = [".d", ".hidden"].map(|name| format!("{name}: {why}"));
+    assert_eq!(left_out, expected);
+    // One name that begins with a dot shows that all are listed.
+    let all = format!("{plain}-rw-r--r-- 1 a b 7 Jan 01 2020 .y\r\n").leak();
+    let (deleted, left_out) = deleted_with("550 No\r\n", all);
+    assert_eq!(deleted, [".d", ".hidden", "extra", "f"]);
+    assert_eq!(left_out, Vec::<String>::new());
+}
+
+#[test]
+fn what_a_link_leads_to_is_not_deleted_for_the_lack_of_its_own_name() {
+    let server = Running::start();
+    for name in ["current/x", "y"] {
+        let path = server.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name).unwrap();
+    }
+    let here = tempfile::tempdir().unwrap();
+    let at = |name: &str| here.path().join(name);
+    for name in ["all/release-7/old", "all/release-6/x", "data/y", "extra/z"] {
+        fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+        fs::write(at(name), "of before").unwrap();
+    }
+    symlink("all/release-7", at("via")).unwrap();
+    symlink("via", at("current")).unwrap();
+    symlink("data/y", at("y")).unwrap();
+    let down = mirror(Way::Down, b"", here.path());
+    for moved in [2, 0] {
+        let mut connection = connection(server.address, "", options());
+        let plan = down.plan(&mut connection).unwrap();
+        let expected = [
+            "all: not deleted: current leads there",
+            "data: not deleted: y leads there",
+            "via: not deleted: current leads there",
+        ];
+        assert_eq!(plan.left_out, expected);
+        assert_eq!(carry_out(&down, connection, plan), moved);
+        assert_eq!(names(here.path()), ["all", "current", "data", "via", "y"]);
+        assert_eq!(fs::read(at("all/release-7/x")).unwrap(), b"current/x");
+        assert_eq!(fs::read(at("data/y")).unwrap(), b"y");
+    }
+    // Another name of the same file is no part of it.
+    fs::remove_file(at("y")).unwrap();
+    fs::hard_link(at("data/y"), at("y")).unwrap();
+    let mut connection = connection(server.address, "", options());
+    let plan = down.plan(&mut connection).unwrap();
+    assert_eq!(plan.unchanged, 2);
+    assert!(plan.delete.iter().any(|found| found.path == b"data"));
+}
+
+#[test]
+fn a_name_that_a_server_may_take_for_another_one_is_deleted_when_it_lists_both() {
+    let server = Running::start();
+    fs::create_dir(server.path("to")).unwrap();
+    server.write("to/README", "old");
+    server.write("to/extra", "old");
+    let here = tempfile::tempdir().unwrap();
+    fs::write(here.path().join("Readme"), "new").unwrap();
+    let up = mirror(Way::Up, b"to", here.path());
+    for (left, there) in [(1, vec!["README", "Readme"]), (0, vec!["Readme"])] {
+        let mut connection = connection(server.address, "", options());
+        let plan = up.plan(&mut connection).unwrap();
+        assert_eq!(plan.left_out.len(), left, "{:?}", plan.left_out);
+        carry_out(&up, connection, plan);
+        assert_eq!(names(&server.path("to")), there);
+    }
 }
 
 #[test]

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use fairwind_ftp::client::{ChecksumPolicy, Options, Progress, Verification};
+use fairwind_ftp::client::{ChecksumPolicy, DataMode, Options, Progress, Verification};
 
 use super::broken::pyftpd;
 use super::every_server::every;
 use super::scripted::{Script, Scripted};
-use super::{get, is_verified, names, options};
+use super::{copies, get, is_verified, names, options};
 use crate::common::{Running, noise};
 
 fn in_ranges(count: usize) -> Options {
@@ -241,6 +241,48 @@ fn a_server_that_cannot_start_in_the_middle_gives_the_whole() {
         assert_eq!(got.checksum, Verification::NotOffered);
         assert_eq!(names(here.path()), ["x"]);
     }
+}
+
+#[test]
+fn a_server_that_accepts_an_offset_and_ignores_it_gives_the_whole() {
+    let bytes = noise(9_000_000);
+    let server = Scripted::start(Script {
+        content: bytes.clone(),
+        features: vec!["REST STREAM"],
+        replies: vec![("REST", "350 Yes\r\n"), ("MDTM", "213 20260101000000\r\n")],
+        ..Script::default()
+    });
+    for count in [2, 4] {
+        let here = tempfile::tempdir().unwrap();
+        let target = here.path().join("x");
+        let got = get(server.address, "x", &target, in_ranges(count)).unwrap();
+        assert!(fs::read(&target).unwrap() == bytes);
+        assert!(!got.figures.contains_key("ranges"));
+        assert_eq!(names(here.path()), ["x"]);
+    }
+}
+
+#[test]
+fn a_range_that_is_complete_is_not_asked_for_again_when_the_reply_was_lost() {
+    let file = copies::File {
+        bytes: noise(9_000_000),
+        modified: "20260101000000",
+    };
+    let server = copies::Server::start(copies::State {
+        original: Some(file.clone()),
+        loses_end: true,
+        ..copies::State::default()
+    });
+    let here = tempfile::tempdir().unwrap();
+    let target = here.path().join("x");
+    let active = Options {
+        mode: DataMode::Active,
+        ..in_ranges(2)
+    };
+    let got = get(server.address, "x", &target, active).unwrap();
+    assert!(fs::read(&target).unwrap() == file.bytes);
+    assert_eq!((got.bytes, got.figures["ranges"]), (9_000_000, 2.0));
+    assert!(!server.state.lock().unwrap().loses_end);
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(super) struct Script {
     pub listed: &'static str,
     /// The only file.
     pub content: Vec<u8>,
-    /// Replies that replace the server's own, by verb; an empty one means no reply.
+    /// Replies that replace the server's own, by verb or whole command; an empty one means no reply.
     pub replies: Vec<(&'static str, &'static str)>,
 }
 
@@ -89,7 +89,8 @@ fn session(stream: TcpStream, script: &Script, heard: &Mutex<Vec<String>>) -> st
         let line = String::from_utf8_lossy(line?.trim_ascii_end()).into_owned();
         heard.lock().unwrap().push(line.clone());
         let verb = line.split(' ').next().unwrap_or_default().to_owned();
-        if let Some((_, reply)) = script.replies.iter().find(|(known, _)| *known == verb) {
+        let mut replies = script.replies.iter();
+        if let Some((_, reply)) = replies.find(|(known, _)| *known == verb || *known == line) {
             out.write_all(reply.as_bytes())?;
             continue;
         }

@@ -1,6 +1,7 @@
 //! Wrong passwords, missing files, full disks, and limited or broken servers.
 
 use std::fs;
+use std::io::Write;
 use std::net::TcpListener;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
@@ -518,6 +519,92 @@ fn replies_without_end_are_broken_off() {
         let error = error.to_string();
         assert!(error.ends_with("in answer to the connection"), "{error}");
     }
+}
+
+#[test]
+fn preliminary_replies_without_end_are_broken_off() {
+    let server = scripted(Script {
+        replies: vec![("USER", "120 Wait\r\n".repeat(1_000).leak())],
+        ..Script::default()
+    });
+    let error = connection(server.address, "", options()).session().err();
+    let error = error.unwrap().to_string();
+    assert!(
+        error.ends_with("preliminary replies without end, in answer to USER alice"),
+        "{error}"
+    );
+    // One that comes in time each time.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            while stream.write_all(b"120 Wait\r\n").is_ok() {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+    });
+    let impatient = Options {
+        patience: Duration::from_millis(500),
+        ..options()
+    };
+    let begin = Instant::now();
+    let error = connection(address, "", impatient).session().err().unwrap();
+    assert!(
+        error
+            .to_string()
+            .ends_with("did not answer the connection within 500ms"),
+        "{error}"
+    );
+    assert!(begin.elapsed() < Duration::from_secs(5));
+}
+
+/// Runs a transfer with two retries; returns its error and how often `verb` came.
+fn given_up(
+    script: Script,
+    verb: &str,
+    transfer: impl FnOnce(std::net::SocketAddr, Options) -> Result<(), ClientError>,
+) -> (String, usize) {
+    let server = scripted(script);
+    let few = Options {
+        retries: 2,
+        ..options()
+    };
+    let error = transfer(server.address, few).unwrap_err().to_string();
+    let heard = server.heard();
+    let attempts = heard.iter().filter(|line| line.starts_with(verb)).count();
+    (error, attempts)
+}
+
+#[test]
+fn bytes_that_move_again_and_again_are_no_progress() {
+    let here = tempfile::tempdir().unwrap();
+    let half = || Script {
+        content: noise(50_000),
+        replies: vec![("SIZE", "213 100000\r\n"), ("REST", "502 No\r\n")],
+        ..Script::default()
+    };
+    let (error, attempts) = given_up(half(), "RETR", |address, few| {
+        get(address, "x", &here.path().join("x"), few).map(drop)
+    });
+    assert!(error.contains("ended after 50000 of 100000"), "{error}");
+    assert_eq!(attempts, 3);
+    let source = here.path().join("y");
+    fs::write(&source, noise(100_000)).unwrap();
+    // It keeps half of what is sent, whatever is added to that.
+    let keeping = Script {
+        replies: vec![("SIZE", "213 50000\r\n"), ("REST", "350 Yes\r\n")],
+        ..Script::default()
+    };
+    let (error, attempts) = given_up(keeping, "STOR", |address, few| {
+        let few = Options {
+            resume: false,
+            ..few
+        };
+        put(address, &source, "y", few).map(drop)
+    });
+    assert!(error.contains("50000 of 100000 bytes have"), "{error}");
+    // The first, the one that found that half had been kept, and two retries.
+    assert_eq!(attempts, 4);
 }
 
 #[test]
