@@ -31,45 +31,55 @@ pub(super) struct Amount {
     pub files: u64,
 }
 
+impl Amount {
+    /// Whether so much more than what is `used` is within this limit, in which 0 is none.
+    fn has_room(self, used: Self, more: Self) -> bool {
+        let fits = |used: u64, more: u64, limit: u64| {
+            limit == 0 || more == 0 || used.saturating_add(more) <= limit
+        };
+        fits(used.bytes, more.bytes, self.bytes) && fits(used.files, more.files, self.files)
+    }
+}
+
 /// A user, and device and inode of the user's root.
 type Key = (String, (u64, u64));
 
-/// All quotas, across configurations.
+/// What all users with quotas have, across configurations.
 #[derive(Debug, Default)]
-pub(super) struct Quotas(Mutex<HashMap<Key, Weak<Quota>>>);
+pub(super) struct Quotas(Mutex<HashMap<Key, Weak<Mutex<Count>>>>);
 
 impl Quotas {
-    /// The quota of a user, with this limit from now on; `home` is the directory that it limits.
+    /// The quota of a user whom a configuration allows so much; `home` is the directory that it limits.
     ///
     /// # Errors
     /// If the directory's facts cannot be read.
     pub(super) fn of(&self, user: &str, home: &OwnedFd, limit: Amount) -> io::Result<Arc<Quota>> {
         let key = (user.to_owned(), facts(home)?.identity());
-        let mut quotas = self.0.lock();
-        if let Some(quota) = quotas.get(&key).and_then(Weak::upgrade) {
-            quota.0.lock().limit = limit;
-            return Ok(quota);
-        }
-        quotas.retain(|_, quota| quota.strong_count() > 0);
-        let quota = Arc::new(Quota(Mutex::new(State {
-            limit,
-            used: Amount::default(),
-            counted: None,
-            receiving: 0,
-        })));
-        quotas.insert(key, Arc::downgrade(&quota));
-        Ok(quota)
+        let mut counts = self.0.lock();
+        let count = match counts.get(&key).and_then(Weak::upgrade) {
+            Some(count) => count,
+            None => {
+                counts.retain(|_, count| count.strong_count() > 0);
+                let count = Arc::default();
+                counts.insert(key, Arc::downgrade(&count));
+                count
+            }
+        };
+        Ok(Arc::new(Quota { limit, count }))
     }
 }
 
 /// One user's quota.
 #[derive(Debug)]
-pub(super) struct Quota(Mutex<State>);
-
-#[derive(Debug)]
-struct State {
+pub(super) struct Quota {
     /// 0: no limit.
     limit: Amount,
+    /// What all sessions of the user share, under whichever configuration.
+    count: Arc<Mutex<Count>>,
+}
+
+#[derive(Debug, Default)]
+struct Count {
     used: Amount,
     /// When `used` was counted; none if it has to be.
     counted: Option<Instant>,
@@ -77,22 +87,14 @@ struct State {
     receiving: u64,
 }
 
-impl State {
-    fn count(&mut self, home: &OwnedFd) -> io::Result<()> {
+impl Count {
+    fn renew(&mut self, home: &OwnedFd) -> io::Result<()> {
         let is_fresh = self.counted.is_some_and(|when| when.elapsed() < COUNT_AGE);
         if !is_fresh && self.receiving == 0 {
             self.used = walk(home)?;
             self.counted = Some(Instant::now());
         }
         Ok(())
-    }
-
-    fn has_room(&self, more: Amount) -> bool {
-        let fits = |used: u64, more: u64, limit: u64| {
-            limit == 0 || more == 0 || used.saturating_add(more) <= limit
-        };
-        fits(self.used.bytes, more.bytes, self.limit.bytes)
-            && fits(self.used.files, more.files, self.limit.files)
     }
 }
 
@@ -102,9 +104,9 @@ impl Quota {
     /// # Errors
     /// If it cannot be counted.
     pub(super) fn usage(&self, home: &OwnedFd) -> io::Result<(Amount, Amount)> {
-        let mut state = self.0.lock();
-        state.count(home)?;
-        Ok((state.used, state.limit))
+        let mut count = self.count.lock();
+        count.renew(home)?;
+        Ok((count.used, self.limit))
     }
 
     /// Whether so much more fits in.
@@ -112,21 +114,21 @@ impl Quota {
     /// # Errors
     /// If what is there cannot be counted.
     pub(super) fn has_room(&self, home: &OwnedFd, more: Amount) -> io::Result<bool> {
-        let mut state = self.0.lock();
-        state.count(home)?;
-        Ok(state.has_room(more))
+        let mut count = self.count.lock();
+        count.renew(home)?;
+        Ok(self.limit.has_room(count.used, more))
     }
 
     /// Something has been removed.
     pub(super) fn release(&self, amount: Amount) {
-        let mut state = self.0.lock();
-        state.used.bytes = state.used.bytes.saturating_sub(amount.bytes);
-        state.used.files = state.used.files.saturating_sub(amount.files);
+        let mut count = self.count.lock();
+        count.used.bytes = count.used.bytes.saturating_sub(amount.bytes);
+        count.used.files = count.used.files.saturating_sub(amount.files);
     }
 
     /// What is there has changed by an unknown amount: it is counted before it matters again.
     pub(super) fn forget(&self) {
-        self.0.lock().counted = None;
+        self.count.lock().counted = None;
     }
 
     /// Counts what is there before a file is received, so that the file is not counted twice.
@@ -134,9 +136,9 @@ impl Quota {
     /// # Errors
     /// If it cannot be counted.
     pub(super) fn receive(self: &Arc<Self>, home: &OwnedFd) -> io::Result<Charge> {
-        let mut state = self.0.lock();
-        state.count(home)?;
-        state.receiving += 1;
+        let mut count = self.count.lock();
+        count.renew(home)?;
+        count.receiving += 1;
         Ok(Charge {
             quota: Arc::clone(self),
             counted: Mutex::default(),
@@ -165,11 +167,11 @@ impl Charge {
         if size > 0 {
             return Ok(());
         }
-        let mut state = self.quota.0.lock();
+        let mut count = self.quota.count.lock();
         let one = Amount { bytes: 0, files: 1 };
-        let has_room = replaces || state.has_room(one);
+        let has_room = replaces || self.quota.limit.has_room(count.used, one);
         // Counted in any case: whoever gives up the file releases it.
-        state.used.files += 1;
+        count.used.files += 1;
         if has_room {
             Ok(())
         } else {
@@ -187,11 +189,12 @@ impl Charge {
         if bytes == 0 {
             return Ok(());
         }
-        let mut state = self.quota.0.lock();
-        if !state.has_room(Amount { bytes, files: 0 }) {
+        let mut count = self.quota.count.lock();
+        let more = Amount { bytes, files: 0 };
+        if !self.quota.limit.has_room(count.used, more) {
             return Err(Errno::DQUOT.into());
         }
-        state.used.bytes += bytes;
+        count.used.bytes += bytes;
         counted.bytes = size;
         Ok(())
     }
@@ -199,8 +202,8 @@ impl Charge {
     /// The file has `size` bytes.
     pub(super) fn settle(&self, size: u64) {
         let mut counted = self.counted.lock();
-        let mut state = self.quota.0.lock();
-        state.used.bytes = (state.used.bytes + size).saturating_sub(counted.bytes);
+        let mut count = self.quota.count.lock();
+        count.used.bytes = (count.used.bytes + size).saturating_sub(counted.bytes);
         counted.bytes = size;
     }
 
@@ -230,7 +233,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.quota.0.lock().receiving -= 1;
+        self.quota.count.lock().receiving -= 1;
     }
 }
 

@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use fairwind_ftp::server::hash_password;
+use fairwind_ftp::server::{Config, hash_password};
 
-use crate::common::{Client, Process, Running, eventually, noise};
+use crate::common::{Client, Process, Running, config, eventually, noise};
 
 /// A server that lets alice have so many bytes and files.
 fn server(bytes: u64, files: u64) -> Running {
@@ -182,4 +182,35 @@ fn counts_are_right_after_the_server_was_killed_in_the_midst_of_uploads() {
     assert_eq!(client.give("STOR new", &noise(200_000)[kept..]).code, 226);
     assert_eq!(used(&mut client), on_disk(dir.path()));
     again.kill();
+}
+
+#[test]
+fn sessions_keep_the_quota_of_the_configuration_that_they_began_under() {
+    let server = server(1_000, 0);
+    let limit = |client: &mut Client| {
+        let text = client.expect("SITE QUOTA", 200).text();
+        let line = text.lines().find(|line| line.contains("bytes ")).unwrap();
+        line.split_whitespace().last().unwrap().to_owned()
+    };
+    let with = |bytes, change: &dyn Fn(&mut Config)| {
+        let mut config = config(server.dir.path());
+        config.users[0].quota_bytes = bytes;
+        change(&mut config);
+        server.reload.with(config)
+    };
+    let mut old = Client::alice(&server);
+    assert_eq!(limit(&mut old), "1000");
+    with(5_000, &|config| config.users.push(config.users[0].clone())).unwrap_err();
+    assert_eq!(limit(&mut old), "1000");
+    assert_eq!(limit(&mut Client::alice(&server)), "1000");
+    with(2_000, &|_| ()).unwrap();
+    let mut new = Client::alice(&server);
+    assert_eq!(
+        (limit(&mut old), limit(&mut new)),
+        ("1000".into(), "2000".into())
+    );
+    // What is there is counted for both.
+    assert_eq!(new.give("STOR x", &noise(1_500)).code, 226);
+    assert_eq!(used(&mut old), (1_500, 1));
+    assert_eq!(old.give("STOR y", b"1").code, 552);
 }
