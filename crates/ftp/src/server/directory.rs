@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use jiff::Timestamp;
 use rustix::fs::{AtFlags, FileType, RawDir, Stat};
+use rustix::io::Errno;
 
 /// What is known about a file.
 #[derive(Debug, Clone, Copy)]
@@ -83,7 +84,7 @@ impl Directory {
         let mut names = Vec::new();
         self.each_name(|name| {
             names.push(OsStr::from_bytes(name).to_owned());
-            ControlFlow::Continue(())
+            Ok(ControlFlow::Continue(()))
         })?;
         names.sort_unstable();
         Ok(names)
@@ -98,22 +99,33 @@ impl Directory {
         self.each_name(|name| {
             if is_wanted(name) {
                 names.push(OsStr::from_bytes(name).to_owned());
-                ControlFlow::Continue(())
+                Ok(ControlFlow::Continue(()))
             } else {
                 names.clear();
-                ControlFlow::Break(())
+                Ok(ControlFlow::Break(()))
             }
         })?;
         Ok(names)
     }
 
-    fn each_name(&self, mut take: impl FnMut(&[u8]) -> ControlFlow<()>) -> io::Result<()> {
+    /// Passes the names in it, except `.` and `..`, to `take`, until that breaks off.
+    ///
+    /// # Errors
+    /// Those of `take`; or if the directory cannot be read.
+    pub(super) fn each_name(
+        &self,
+        mut take: impl FnMut(&[u8]) -> io::Result<ControlFlow<()>>,
+    ) -> io::Result<()> {
         let mut buffer = Vec::with_capacity(32 << 10);
         let mut entries = RawDir::new(&self.0, buffer.spare_capacity_mut());
         while let Some(entry) = entries.next() {
-            let entry = entry?;
+            let entry = match entry {
+                // It has been removed.
+                Err(Errno::NOENT) => break,
+                entry => entry?,
+            };
             let name = entry.file_name().to_bytes();
-            if name != b"." && name != b".." && take(name).is_break() {
+            if name != b"." && name != b".." && take(name)?.is_break() {
                 break;
             }
         }

@@ -5,19 +5,18 @@
 //! by other programs.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::directory::{Directory, facts};
+use super::directory::{Facts, facts};
+
+mod walk;
 
 /// Age of a count after which it is made anew, unless files are being received.
 const COUNT_AGE: Duration = Duration::from_secs(600);
@@ -27,11 +26,22 @@ const COUNT_AGE: Duration = Duration::from_secs(600);
 pub(super) struct Amount {
     /// Bytes in files.
     pub bytes: u64,
-    /// Files.
+    /// Files and directories.
     pub files: u64,
 }
 
 impl Amount {
+    /// A new file or directory.
+    const ONE: Self = Self { bytes: 0, files: 1 };
+
+    /// What a file, directory or link counts as.
+    pub(super) fn of(facts: Facts) -> Self {
+        Self {
+            bytes: if facts.is_regular() { facts.size() } else { 0 },
+            files: u64::from(facts.is_regular() || facts.is_directory()),
+        }
+    }
+
     /// Whether so much more than what is `used` is within this limit, in which 0 is none.
     fn has_room(self, used: Self, more: Self) -> bool {
         let fits = |used: u64, more: u64, limit: u64| {
@@ -91,10 +101,15 @@ impl Count {
     fn renew(&mut self, home: &OwnedFd) -> io::Result<()> {
         let is_fresh = self.counted.is_some_and(|when| when.elapsed() < COUNT_AGE);
         if !is_fresh && self.receiving == 0 {
-            self.used = walk(home)?;
+            self.used = walk::amount(home)?;
             self.counted = Some(Instant::now());
         }
         Ok(())
+    }
+
+    fn release(&mut self, amount: Amount) {
+        self.used.bytes = self.used.bytes.saturating_sub(amount.bytes);
+        self.used.files = self.used.files.saturating_sub(amount.files);
     }
 }
 
@@ -119,11 +134,34 @@ impl Quota {
         Ok(self.limit.has_room(count.used, more))
     }
 
-    /// Something has been removed.
-    pub(super) fn release(&self, amount: Amount) {
+    /// Makes a directory by `make`, if there is room for one more.
+    ///
+    /// # Errors
+    /// That of `make`; `EDQUOT` if there is no room; or if what is there cannot be counted.
+    pub(super) fn add_directory(
+        &self,
+        home: &OwnedFd,
+        make: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
         let mut count = self.count.lock();
-        count.used.bytes = count.used.bytes.saturating_sub(amount.bytes);
-        count.used.files = count.used.files.saturating_sub(amount.files);
+        count.renew(home)?;
+        if !self.limit.has_room(count.used, Amount::ONE) {
+            return Err(Errno::DQUOT.into());
+        }
+        make()?;
+        count.used.files += 1;
+        Ok(())
+    }
+
+    /// Takes something away by `take`, which returns what that was. Nothing is counted meanwhile: a walk might
+    /// have seen it or not.
+    ///
+    /// # Errors
+    /// That of `take`.
+    pub(super) fn take_away<E>(&self, take: impl FnOnce() -> Result<Amount, E>) -> Result<(), E> {
+        let mut count = self.count.lock();
+        count.release(take()?);
+        Ok(())
     }
 
     /// What is there has changed by an unknown amount: it is counted before it matters again.
@@ -150,6 +188,7 @@ impl Quota {
 #[derive(Debug)]
 pub(super) struct Charge {
     quota: Arc<Quota>,
+    /// Locked before the count.
     counted: Mutex<Amount>,
 }
 
@@ -168,11 +207,10 @@ impl Charge {
             return Ok(());
         }
         let mut count = self.quota.count.lock();
-        let one = Amount { bytes: 0, files: 1 };
-        let has_room = replaces || self.quota.limit.has_room(count.used, one);
+        let has_room = self.quota.limit.has_room(count.used, Amount::ONE);
         // Counted in any case: whoever gives up the file releases it.
         count.used.files += 1;
-        if has_room {
+        if has_room || replaces {
             Ok(())
         } else {
             Err(Errno::DQUOT.into())
@@ -209,21 +247,21 @@ impl Charge {
 
     /// The file is gone.
     pub(super) fn remove(&self) {
-        let counted = std::mem::take(&mut *self.counted.lock());
-        self.quota.release(counted);
+        let amount = std::mem::take(&mut *self.counted.lock());
+        self.quota.count.lock().release(amount);
     }
 
     /// The file has taken the place of one of `size` bytes.
     pub(super) fn replaced(&self, size: u64) {
-        self.quota.release(Amount {
+        self.quota.count.lock().release(Amount {
             bytes: size,
             files: 1,
         });
     }
 
     /// Writes to the file from this position on, as far as the quota has room.
-    pub(super) fn writer<'a>(&'a self, file: &'a File, position: u64) -> Charged<'a> {
-        Charged {
+    pub(super) fn writer<'a>(&'a self, file: &'a File, position: u64) -> Writer<'a> {
+        Writer {
             charge: self,
             file,
             position,
@@ -239,13 +277,13 @@ impl Drop for Charge {
 
 /// A file that grows no further than its quota allows.
 #[derive(Debug)]
-pub(super) struct Charged<'a> {
+pub(super) struct Writer<'a> {
     charge: &'a Charge,
     file: &'a File,
     position: u64,
 }
 
-impl Write for Charged<'_> {
+impl Write for Writer<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.charge.grow_to(self.position + bytes.len() as u64)?;
         let count = self.file.write(bytes)?;
@@ -258,65 +296,43 @@ impl Write for Charged<'_> {
     }
 }
 
-/// Counts the files below a directory; links count as what they take, nothing. Directories and files that
-/// disappear or cannot be read meanwhile are left out.
-fn walk(home: &OwnedFd) -> io::Result<Amount> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut amount = Amount::default();
-    // A directory stays open while directories in it wait: as many as the tree is deep.
-    let home = Rc::new(home.try_clone()?);
-    let mut waiting: Vec<(Rc<OwnedFd>, OsString)> = vec![(home, ".".into())];
-    while let Some((parent, name)) = waiting.pop() {
-        let Ok(open) = rustix::fs::openat(&*parent, &name, flags, Mode::empty()) else {
-            continue;
-        };
-        let directory = Directory(open);
-        let names = directory.names()?;
-        let mut below = Vec::new();
-        for name in names {
-            let Ok(facts) = directory.facts(&name) else {
-                continue;
-            };
-            if facts.is_directory() {
-                below.push(name);
-            } else if facts.is_regular()
-                && (facts.size() > 0 || !super::partial::is_partial(name.as_encoded_bytes()))
-            {
-                amount.bytes += facts.size();
-                amount.files += 1;
-            }
-        }
-        let open = Rc::new(directory.0);
-        waiting.extend(below.into_iter().map(|name| (Rc::clone(&open), name)));
-    }
-    Ok(amount)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
+    use super::super::files::Root;
     use super::*;
+    use crate::protocol::VirtualPath;
 
+    /// A walk that runs meanwhile may have counted the file or not.
     #[test]
-    fn everything_below_is_counted_except_links_and_what_has_only_begun() {
+    fn nothing_is_taken_away_while_it_is_counted() {
         let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("a/b")).unwrap();
-        for (name, size) in [
-            ("x", 1),
-            ("a/y", 10),
-            ("a/b/z", 100),
-            ("a/.u.fairwind-part", 1_000),
-        ] {
-            fs::write(dir.path().join(name), vec![0; size]).unwrap();
+        let file = |name: &str| dir.path().join(name);
+        for name in ["removed", "moved", "replaced"] {
+            fs::write(file(name), "123").unwrap();
         }
-        fs::write(dir.path().join(".v.fairwind-part"), "").unwrap();
-        std::os::unix::fs::symlink("..", dir.path().join("a/link")).unwrap();
-        let home = File::open(dir.path()).unwrap().into();
-        let expected = Amount {
-            bytes: 1_111,
-            files: 4,
+        let root = Root::open(dir.path(), Duration::MAX).unwrap();
+        let limit = Amount {
+            bytes: 10,
+            files: 0,
         };
-        assert_eq!(walk(&home).unwrap(), expected);
+        let quota = Quotas::default()
+            .of("alice", root.directory_itself(), limit)
+            .unwrap();
+        let root = root.of_user(None, Some(Arc::clone(&quota))).unwrap();
+        let at = |name: &str| VirtualPath::root().join(name.as_bytes());
+        std::thread::scope(|scope| {
+            let counting = quota.count.lock();
+            let removing = scope.spawn(|| root.remove_file(&at("removed")).unwrap());
+            let renaming = scope.spawn(|| root.rename(&at("moved"), &at("replaced")).unwrap());
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(file("removed").exists() && file("moved").exists());
+            drop(counting);
+            removing.join().unwrap();
+            renaming.join().unwrap();
+        });
+        let left = Amount { bytes: 3, files: 1 };
+        assert_eq!(quota.usage(root.directory_itself()).unwrap().0, left);
     }
 }

@@ -1,9 +1,11 @@
 //! Quotas: counts are right whatever happens to files.
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use fairwind_ftp::server::{Config, hash_password};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::common::{Client, Process, Running, config, eventually, noise};
 
@@ -185,6 +187,58 @@ fn counts_are_right_after_the_server_was_killed_in_the_midst_of_uploads() {
 }
 
 #[test]
+fn nobody_takes_away_the_rights_by_which_directories_are_counted() {
+    let server = server(1_000, 0);
+    let mut client = Client::alice(&server);
+    client.expect("MKD d", 257);
+    let reply = client.expect("SITE CHMOD 035 d", 200);
+    assert!(reply.text().contains("735"), "{reply}");
+    client.expect("SITE UMASK 477", 200);
+    client.expect("MKD e", 257);
+    for (name, mode) in [("d", 0o735), ("e", 0o700)] {
+        let facts = std::fs::metadata(server.path(name)).unwrap();
+        assert_eq!(facts.permissions().mode() & 0o777, mode, "{name}");
+    }
+    // Files are counted whatever their rights are.
+    assert_eq!(client.give("STOR d/x", b"123").code, 226);
+    client.expect("SITE CHMOD 000 d/x", 200);
+    assert_eq!(used(&mut client), (3, 3));
+    // Without a quota, everybody locks what they like.
+    let free = Running::start();
+    let mut client = Client::alice(&free);
+    client.expect("MKD d", 257);
+    let reply = client.expect("SITE CHMOD 035 d", 200);
+    assert!(reply.text().contains("035"), "{reply}");
+}
+
+#[test]
+fn directories_count_as_files() {
+    let server = server(0, 3);
+    let mut client = Client::alice(&server);
+    for name in ["a", "b", "b/c"] {
+        client.expect(&format!("MKD {name}"), 257);
+    }
+    assert_eq!(used(&mut client), (0, 3));
+    client.expect("MKD d", 552);
+    client.expect("MKD b", 552);
+    assert!(!server.path("d").exists());
+    let _data = client.passive();
+    client.expect("STOR x", 552);
+    client.expect("RMD b", 550);
+    client.expect("DELE b/c", 550);
+    assert_eq!(used(&mut client), (0, 3));
+    client.expect("RMD a", 250);
+    assert_eq!(used(&mut client), (0, 2));
+    // One takes the place of another.
+    client.expect("MKD a", 257);
+    client.expect("RNFR b/c", 350);
+    client.expect("RNTO a", 250);
+    assert_eq!(used(&mut client), (0, 2));
+    assert_eq!(client.give("STOR a/x", b"12").code, 226);
+    assert_eq!(used(&mut client), (2, 3));
+}
+
+#[test]
 fn sessions_keep_the_quota_of_the_configuration_that_they_began_under() {
     let server = server(1_000, 0);
     let limit = |client: &mut Client| {
@@ -213,4 +267,34 @@ fn sessions_keep_the_quota_of_the_configuration_that_they_began_under() {
     assert_eq!(new.give("STOR x", &noise(1_500)).code, 226);
     assert_eq!(used(&mut old), (1_500, 1));
     assert_eq!(old.give("STOR y", b"1").code, 552);
+}
+
+#[test]
+fn a_deep_tree_is_counted_with_few_descriptors() {
+    const DEPTH: usize = 300;
+    let dir = tempfile::tempdir().unwrap();
+    let mut path = dir.path().to_owned();
+    for _ in 0..DEPTH {
+        path.push("d");
+        std::fs::create_dir_all(path.join("e")).unwrap();
+    }
+    std::fs::write(path.join("deep"), "12345").unwrap();
+    let hash = hash_password("secret").unwrap();
+    let server = Process::with_settings(
+        dir.path(),
+        &format!("[[user]]\nname = \"bob\"\npassword = \"{hash}\"\nquota_bytes = 1000\n"),
+    );
+    let mut client = Client::connect(server.address);
+    client.login("bob", "secret");
+    let limit = Rlimit {
+        current: Some(server.descriptors() as u64 + 20),
+        maximum: getrlimit(Resource::Nofile).maximum,
+    };
+    prlimit(
+        Some(Pid::from_child(&server.child)),
+        Resource::Nofile,
+        limit,
+    )
+    .unwrap();
+    assert_eq!(used(&mut client), (5, 2 * DEPTH as u64 + 1));
 }
