@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
 use super::directory::{Facts, facts};
@@ -95,6 +95,8 @@ struct Count {
     counted: Option<Instant>,
     /// Files that are being received. While there are any, nothing is counted anew.
     receiving: u64,
+    /// Those of them for which there was room only because each is to replace a file.
+    beyond: u64,
 }
 
 impl Count {
@@ -179,7 +181,7 @@ impl Quota {
         count.receiving += 1;
         Ok(Charge {
             quota: Arc::clone(self),
-            counted: Mutex::default(),
+            charged: Mutex::default(),
         })
     }
 }
@@ -189,7 +191,14 @@ impl Quota {
 pub(super) struct Charge {
     quota: Arc<Quota>,
     /// Locked before the count.
-    counted: Mutex<Amount>,
+    charged: Mutex<Charged>,
+}
+
+#[derive(Debug, Default)]
+struct Charged {
+    amount: Amount,
+    /// Whether there was room for it only because it is to replace a file.
+    is_beyond: bool,
 }
 
 impl Charge {
@@ -199,7 +208,8 @@ impl Charge {
     /// # Errors
     /// `EDQUOT` if there is none.
     pub(super) fn begin(&self, size: u64, replaces: bool) -> io::Result<()> {
-        *self.counted.lock() = Amount {
+        let mut charged = self.charged.lock();
+        charged.amount = Amount {
             bytes: size,
             files: 1,
         };
@@ -210,11 +220,15 @@ impl Charge {
         let has_room = self.quota.limit.has_room(count.used, Amount::ONE);
         // Counted in any case: whoever gives up the file releases it.
         count.used.files += 1;
-        if has_room || replaces {
-            Ok(())
-        } else {
-            Err(Errno::DQUOT.into())
+        if has_room {
+            return Ok(());
         }
+        if !replaces {
+            return Err(Errno::DQUOT.into());
+        }
+        charged.is_beyond = true;
+        count.beyond += 1;
+        Ok(())
     }
 
     /// The file is about to have `size` bytes.
@@ -222,8 +236,8 @@ impl Charge {
     /// # Errors
     /// `EDQUOT` if there is no room for so many.
     pub(super) fn grow_to(&self, size: u64) -> io::Result<()> {
-        let mut counted = self.counted.lock();
-        let bytes = size.saturating_sub(counted.bytes);
+        let mut charged = self.charged.lock();
+        let bytes = size.saturating_sub(charged.amount.bytes);
         if bytes == 0 {
             return Ok(());
         }
@@ -233,30 +247,31 @@ impl Charge {
             return Err(Errno::DQUOT.into());
         }
         count.used.bytes += bytes;
-        counted.bytes = size;
+        charged.amount.bytes = size;
         Ok(())
     }
 
     /// The file has `size` bytes.
     pub(super) fn settle(&self, size: u64) {
-        let mut counted = self.counted.lock();
+        let mut charged = self.charged.lock();
         let mut count = self.quota.count.lock();
-        count.used.bytes = (count.used.bytes + size).saturating_sub(counted.bytes);
-        counted.bytes = size;
+        count.used.bytes = (count.used.bytes + size).saturating_sub(charged.amount.bytes);
+        charged.amount.bytes = size;
     }
 
     /// The file is gone.
     pub(super) fn remove(&self) {
-        let amount = std::mem::take(&mut *self.counted.lock());
+        let amount = std::mem::take(&mut self.charged.lock().amount);
         self.quota.count.lock().release(amount);
     }
 
-    /// The file has taken the place of one of `size` bytes.
-    pub(super) fn replaced(&self, size: u64) {
-        self.quota.count.lock().release(Amount {
-            bytes: size,
-            files: 1,
-        });
+    /// Holds the count until it is clear whether the file replaces another one.
+    pub(super) fn hold(&self) -> Held<'_> {
+        Held {
+            charged: self.charged.lock(),
+            count: self.quota.count.lock(),
+            limit: self.quota.limit,
+        }
     }
 
     /// Writes to the file from this position on, as far as the quota has room.
@@ -271,7 +286,45 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.quota.count.lock().receiving -= 1;
+        let mut count = self.quota.count.lock();
+        count.receiving -= 1;
+        count.beyond -= u64::from(self.charged.get_mut().is_beyond);
+    }
+}
+
+/// A count that nobody else changes meanwhile.
+#[derive(Debug)]
+pub(super) struct Held<'a> {
+    charged: MutexGuard<'a, Charged>,
+    count: MutexGuard<'a, Count>,
+    limit: Amount,
+}
+
+impl Held<'_> {
+    /// The file replaces none.
+    ///
+    /// # Errors
+    /// `EDQUOT` if there is no room for one more.
+    pub(super) fn stay(&mut self) -> io::Result<()> {
+        if !self.charged.is_beyond {
+            return Ok(());
+        }
+        // The others will replace files, or go.
+        let others = self.count.beyond - 1;
+        if self.count.used.files.saturating_sub(others) > self.limit.files {
+            return Err(Errno::DQUOT.into());
+        }
+        self.charged.is_beyond = false;
+        self.count.beyond -= 1;
+        Ok(())
+    }
+
+    /// The file has taken the place of one of `size` bytes.
+    pub(super) fn replaced(&mut self, size: u64) {
+        self.count.release(Amount {
+            bytes: size,
+            files: 1,
+        });
     }
 }
 

@@ -239,6 +239,50 @@ fn directories_count_as_files() {
 }
 
 #[test]
+fn what_was_to_be_replaced_and_has_gone_elsewhere_counts_besides_its_successor() {
+    let server = server(0, 2);
+    let (mut one, mut two) = (Client::alice(&server), Client::alice(&server));
+    for name in ["x", "y"] {
+        assert_eq!(one.give(&format!("STOR {name}"), b"1").code, 226);
+    }
+    let mut upload = one.passive();
+    one.expect("STOR x", 150);
+    upload.write_all(b"2").unwrap();
+    two.expect("RNFR x", 350);
+    two.expect("RNTO z", 250);
+    drop(upload);
+    assert_eq!(one.reply().code, 552);
+    assert_eq!(used(&mut one), (2, 2));
+    assert_eq!(on_disk(server.dir.path()), (2, 2));
+    // If there is room meanwhile, it takes its place.
+    let mut upload = one.passive();
+    one.expect("STOR z", 150);
+    upload.write_all(b"2").unwrap();
+    two.expect("RNFR z", 350);
+    two.expect("RNTO x", 250);
+    two.expect("DELE y", 250);
+    drop(upload);
+    assert_eq!(one.reply().code, 226);
+    assert_eq!(used(&mut one), (2, 2));
+    assert_eq!(on_disk(server.dir.path()), (2, 2));
+}
+
+#[test]
+fn of_uploads_that_were_to_replace_files_nothing_is_left_for_which_there_is_no_room() {
+    let server = server(0, 3);
+    let mut client = Client::alice(&server);
+    for name in ["x", "y"] {
+        assert_eq!(client.give(&format!("STOR {name}"), b"1").code, 226);
+    }
+    for (name, bytes, files) in [("x", 5, 3), ("y", 5, 3)] {
+        client.expect("ALLO 10", 200);
+        assert_eq!(client.give(&format!("STOR {name}"), b"123").code, 426);
+        assert_eq!(used(&mut client), (bytes, files), "{name}");
+        assert_eq!(on_disk(server.dir.path()), (bytes, files), "{name}");
+    }
+}
+
+#[test]
 fn sessions_keep_the_quota_of_the_configuration_that_they_began_under() {
     let server = server(1_000, 0);
     let limit = |client: &mut Client| {
