@@ -18,7 +18,10 @@ fn sessions_in_clear_and_under_tls_move_files_and_leave_nothing() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let output = Command::new(root.join("scripts/ftp-load"))
         .args(["--fairwind", env!("CARGO_BIN_EXE_fairwind")])
-        .args("--sessions 30 --transferring 8 --seconds 6 --ramp 1 --settle 0 --interval 2".split(' '))
+        .args(
+            "--sessions 30 --transferring 8 --seconds 6 --ramp 1 --settle 0 --interval 2"
+                .split(' '),
+        )
         .args("--life 2 --transfer 0.5 --largest 300000 --tls 0.5".split(' '))
         // Memory is only as flat as in a program that has just begun.
         .args(["--flat", "200"])

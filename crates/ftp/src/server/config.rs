@@ -209,7 +209,7 @@ pub struct UserConfig {
     /// Bytes that the user's root may hold; 0: no limit.
     #[serde(default)]
     pub quota_bytes: u64,
-    /// Files that the user's root may hold; 0: no limit.
+    /// Files and directories that the user's root may hold; 0: no limit.
     #[serde(default)]
     pub quota_files: u64,
     /// Whether `SITE WHO` shows the user all sessions.

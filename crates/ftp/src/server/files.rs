@@ -269,14 +269,24 @@ impl Root {
     /// Makes a directory, without the permission bits of `umask`; the process's decides if there is none.
     ///
     /// # Errors
-    /// If the name exists, or cannot be made there.
+    /// If the name exists, or cannot be made there; `EDQUOT` if there is no room for it.
     pub(super) fn make_directory(&self, path: &VirtualPath, umask: Option<u32>) -> io::Result<()> {
         let (parent, name) = self.parent_to(path, Right::Mkdir)?;
-        rustix::fs::mkdirat(&parent, &name, Mode::from_raw_mode(0o777))?;
+        let make = || {
+            Ok(rustix::fs::mkdirat(
+                &parent,
+                &name,
+                Mode::from_raw_mode(0o777),
+            )?)
+        };
+        match &self.quota {
+            Some(quota) => quota.add_directory(&self.directory, make)?,
+            None => make()?,
+        }
         if let Some(umask) = umask {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let made = rustix::fs::openat(parent, name, flags, Mode::empty())?;
-            change_mode(&made, 0o777 & !umask)?;
+            change_mode(&made, self.countable(0o777 & !umask))?;
         }
         Ok(())
     }
@@ -287,7 +297,12 @@ impl Root {
     /// If it contains anything else, or cannot be removed.
     pub(super) fn remove_directory(&self, path: &VirtualPath) -> io::Result<()> {
         let (parent, name) = self.parent_to(path, Right::Delete)?;
-        match rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR) {
+        let remove = || {
+            self.take_away(&parent, &name, || {
+                rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR)
+            })
+        };
+        match remove() {
             Err(Errno::NOTEMPTY | Errno::EXIST) => {}
             removed => return Ok(removed?),
         }
@@ -295,10 +310,11 @@ impl Root {
         let directory = Directory(rustix::fs::openat(&parent, &name, flags, Mode::empty())?);
         for partial in directory.names_if_all(partial::is_partial)? {
             // A running or recent upload stays, and with it the directory.
-            let _ = partial::expire(&directory, &partial, self.partial_age);
+            if partial::expire(&directory, &partial, self.partial_age).is_ok_and(|gone| gone) {
+                self.changed();
+            }
         }
-        self.changed();
-        Ok(rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?)
+        Ok(remove()?)
     }
 
     /// Removes a file's name or, if there is none, what an interrupted upload of that name has gathered.
@@ -308,8 +324,10 @@ impl Root {
     pub(super) fn remove_file(&self, path: &VirtualPath) -> Result<(), UploadError> {
         let (parent, name) = self.parent_to(path, Right::Delete)?;
         let partial = Partial::hold(&parent, &name)?;
-        let held = self.held(&parent, &name);
-        match rustix::fs::unlinkat(&parent, &name, AtFlags::empty()) {
+        let removed = self.take_away(&parent, &name, || {
+            rustix::fs::unlinkat(&parent, &name, AtFlags::empty())
+        });
+        match removed {
             Err(Errno::NOENT) => {
                 let partial = match partial {
                     Some(partial) => partial,
@@ -318,27 +336,34 @@ impl Root {
                 partial.remove()?;
                 self.changed();
             }
-            removed => {
-                removed?;
-                self.release(held);
-            }
+            removed => removed?,
         }
         Ok(())
     }
 
-    /// What a name counts as in the quota.
-    fn held(&self, parent: &OwnedFd, name: &OsStr) -> Option<Amount> {
-        self.quota.as_ref()?;
-        let facts = directory::facts_in(parent, name).ok()?;
-        facts.is_regular().then(|| Amount {
-            bytes: facts.size(),
-            files: 1,
+    /// Takes away by `take` what a name leads to, in the quota too.
+    fn take_away(
+        &self,
+        parent: &OwnedFd,
+        name: &OsStr,
+        take: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let Some(quota) = &self.quota else {
+            return take();
+        };
+        quota.take_away(|| {
+            let amount =
+                directory::facts_in(parent, name).map_or_else(|_| Amount::default(), Amount::of);
+            take().map(|()| amount)
         })
     }
 
-    fn release(&self, amount: Option<Amount>) {
-        if let (Some(quota), Some(amount)) = (&self.quota, amount) {
-            quota.release(amount);
+    /// The permission bits that a directory gets in place of these: one that its owner could not read would not be
+    /// counted.
+    fn countable(&self, mode: u32) -> u32 {
+        match self.quota {
+            Some(_) => mode | 0o700,
+            None => mode,
         }
     }
 
@@ -383,9 +408,11 @@ impl Root {
             };
         }
         let is_same = replaced.is_some_and(|replaced| replaced.identity() == moved.identity());
-        let held = if is_same { None } else { self.held(&to, &new) };
-        rustix::fs::renameat(from, old, to, new)?;
-        self.release(held);
+        let rename = || rustix::fs::renameat(from, old, &to, &new);
+        match is_same {
+            true => rename()?,
+            false => self.take_away(&to, &new, rename)?,
+        }
         Ok(())
     }
 
@@ -422,12 +449,13 @@ impl Root {
         }
     }
 
-    /// Sets the permission bits, `0o000` to `0o777`, of a file that need not be readable.
+    /// Sets the permission bits, `0o000` to `0o777`, of a file that need not be readable, and returns them: a
+    /// directory with a quota keeps those of its owner.
     ///
     /// # Errors
     /// If they cannot be changed or /proc is not mounted; `EBUSY` for the root, which its users must not
     /// lock; `EINVAL` if it is neither a regular file nor a directory.
-    pub(super) fn set_mode(&self, path: &VirtualPath, mode: u32) -> io::Result<()> {
+    pub(super) fn set_mode(&self, path: &VirtualPath, mode: u32) -> io::Result<u32> {
         if path.split().is_none() {
             return Err(Errno::BUSY.into());
         }
@@ -437,7 +465,12 @@ impl Root {
             return Err(Errno::INVAL.into());
         }
         self.require_change(&named, &known)?;
-        change_mode(&named, mode)
+        let mode = match known.is_directory() {
+            true => self.countable(mode),
+            false => mode,
+        };
+        change_mode(&named, mode)?;
+        Ok(mode)
     }
 
     /// Bytes that an unprivileged user may still write to the file system.

@@ -15,6 +15,9 @@ use crate::pattern::is_pattern;
 use crate::protocol::path::one_line;
 use crate::protocol::{VirtualPath, time};
 
+/// Names of a directory that are held in memory to be sorted, bytes: clients that do not read hold them for long.
+pub(super) const MOST_SORTED: usize = 256 << 10;
+
 /// The form of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
@@ -204,7 +207,8 @@ impl Lines<'_> {
             writeln_crlf(self.out, line.as_bytes())?;
         }
         let directory = root.directory(path)?;
-        for name in directory.names()? {
+        for name in directory.names(MOST_SORTED)? {
+            let name = name?;
             if partial::is_partial(name.as_bytes()) {
                 // Failure does no harm: a running upload stays, and so does one that cannot be removed.
                 if partial::expire(&directory, &name, root.partial_age).is_ok_and(|gone| gone) {

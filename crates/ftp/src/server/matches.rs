@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::io::Errno;
 
 use super::files::Root;
+use super::listing::MOST_SORTED;
 use super::partial;
 use crate::pattern::{Budget, Exhausted, Pattern, is_pattern, unescaped};
 use crate::protocol::VirtualPath;
@@ -58,6 +59,8 @@ struct Search<'a> {
     root: &'a Root,
     hidden: bool,
     budget: Budget,
+    /// Names of each directory that are sorted, bytes.
+    most_sorted: usize,
     take: &'a mut Take<'a>,
 }
 
@@ -68,7 +71,7 @@ impl From<Exhausted> for io::Error {
 }
 
 impl Wanted {
-    /// Passes the matching files to `take`, in order, until that returns false.
+    /// Passes the matching files to `take` until that returns false; in order, except those in large directories.
     ///
     /// # Errors
     /// Those of `take`; `E2BIG` if the search costs too much work. What cannot be read matches nothing.
@@ -89,13 +92,15 @@ impl Wanted {
             });
         }
         let patterns = parts.iter().filter(|part| matches!(part, Part::Pattern(_)));
-        if patterns.count() > MAX_PATTERNS {
+        let patterns = patterns.count();
+        if patterns > MAX_PATTERNS {
             return Err(Exhausted.into());
         }
         let mut search = Search {
             root,
             hidden: self.hidden,
             budget,
+            most_sorted: MOST_SORTED / patterns.max(1),
             take,
         };
         let (path, name): (_, &[u8]) = match self.text.first() {
@@ -139,11 +144,13 @@ impl Search<'_> {
             }
         };
         self.budget.spend(DIRECTORY)?;
-        let Ok(names) = self.root.directory(&path).and_then(|found| found.names()) else {
+        let directory = self.root.directory(&path);
+        let Ok(names) = directory.and_then(|found| found.names(self.most_sorted)) else {
             return Ok(true);
         };
-        self.budget.spend(NAME * names.len() as u64)?;
-        for entry in names {
+        // What cannot be read matches nothing.
+        for entry in names.map_while(Result::ok) {
+            self.budget.spend(NAME)?;
             let entry = entry.as_bytes();
             let shown = self.hidden || pattern.begins_with_a_dot() || !entry.starts_with(b".");
             if !shown || partial::is_partial(entry) || !pattern.means(entry, &mut self.budget)? {

@@ -154,10 +154,11 @@ impl Session {
             )
         })?;
         let path = self.state.cwd.join(path);
-        let text = format!("Mode {mode:03o} for {path}");
-        self.on_files(move |root| root.set_mode(&path, mode))
+        let name = path.text();
+        let mode = self
+            .on_files(move |root| root.set_mode(&path, mode))
             .await?;
-        Ok(Reply::new(200, text))
+        Ok(Reply::new(200, format!("Mode {mode:03o} for {name}")))
     }
 
     /// `SITE QUOTA`, as ProFTPD has it: what the user's root holds and may hold.

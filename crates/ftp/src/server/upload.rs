@@ -230,13 +230,24 @@ impl Upload {
     /// the directory, in which the name is permanent once it is forced to disk ([`force_name`]).
     ///
     /// # Errors
-    /// If the file cannot be renamed or its permissions cannot be set.
+    /// If the file cannot be renamed or its permissions cannot be set; `EDQUOT` if what it was to replace has gone
+    /// elsewhere, and there is no room for both.
     pub(super) fn complete(mut self) -> io::Result<OwnedFd> {
         self.settle();
+        self.take_place()?;
+        let partial = self.partial.take();
+        Ok(partial.expect("it has just been renamed").directory)
+    }
+
+    fn take_place(&self) -> io::Result<()> {
+        let mut held = self.charge.as_ref().map(Charge::hold);
         let predecessor = match self.replaces {
             true => existing(&self.partial().directory, &self.name)?,
             false => None,
         };
+        if let (Some(held), None) = (&mut held, &predecessor) {
+            held.stay()?;
+        }
         let mode = match (&predecessor, self.umask) {
             (Some(predecessor), _) => Some(predecessor.mode() & 0o777),
             (None, umask) => umask.map(|umask| 0o666 & !umask),
@@ -245,11 +256,10 @@ impl Upload {
             rustix::fs::fchmod(self.file(), Mode::from_raw_mode(mode))?;
         }
         self.partial().rename(&self.name, self.replaces)?;
-        if let (Some(charge), Some(predecessor)) = (&self.charge, &predecessor) {
-            charge.replaced(predecessor.size());
+        if let (Some(held), Some(predecessor)) = (&mut held, &predecessor) {
+            held.replaced(predecessor.size());
         }
-        let partial = self.partial.take();
-        Ok(partial.expect("it has just been renamed").directory)
+        Ok(())
     }
 
     /// The disk is full: keeps what has arrived if it can be resumed, and makes room if it cannot.
@@ -289,8 +299,13 @@ impl Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         self.settle();
-        let file = self.partial.as_ref().map(|partial| &partial.file);
-        if file.is_some_and(|file| facts(file).is_ok_and(|facts| facts.size() == 0)) {
+        let Some(partial) = &self.partial else {
+            return;
+        };
+        let is_empty = facts(&partial.file).is_ok_and(|facts| facts.size() == 0);
+        let charge = self.charge.as_ref();
+        // If it stays, it is one more than before.
+        if is_empty || charge.is_some_and(|charge| charge.hold().stay().is_err()) {
             self.remove();
         }
     }

@@ -324,8 +324,7 @@ fn receive(
     mover.receive_into(&mut sink, announced)
 }
 
-/// Writes the listing to a pipe whose other side is sent: a directory of any size takes no more memory
-/// than its names. Returns the bytes sent, and the number of names left out.
+/// Writes the listing to a pipe whose other side is sent: a directory of any size takes little memory. Returns the bytes sent, and the number of names left out.
 fn send_listing(
     mover: Mover<'_>,
     root: Arc<Root>,

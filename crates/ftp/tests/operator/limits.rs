@@ -1,8 +1,9 @@
 //! Networks, sessions and rates.
 
+use std::io::Read;
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, Running, eventually, loopback, noise, own_address};
+use crate::common::{Client, Process, Running, eventually, loopback, noise, own_address};
 
 #[test]
 fn only_clients_of_admitted_networks_are_served() {
@@ -70,4 +71,34 @@ fn a_transfer_that_waits_for_its_rate_can_be_stopped() {
     client.raw(b"ABOR\r\n");
     assert_eq!(client.reply().code, 426);
     assert_eq!(client.reply().code, 226);
+}
+
+/// 20,000 names of 250 bytes, which 20 listings would hold twenty times.
+#[test]
+fn listings_that_nobody_reads_take_little_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    for number in 0..20_000 {
+        std::fs::write(dir.path().join(format!("{number:0250}")), "").unwrap();
+    }
+    let server = Process::start(dir.path());
+    let before = server.kib("VmRSS");
+    let mut listings = Vec::new();
+    for command in ["NLST", "NLST *"].repeat(10) {
+        let mut client = Client::connect(server.address);
+        client.login("anonymous", "me@example.org");
+        let mut data = client.passive();
+        client.expect(command, 150);
+        // It has begun.
+        data.read_exact(&mut [0]).unwrap();
+        listings.push((client, data));
+    }
+    let grown = server.kib("VmHWM") - before;
+    println!("{} listings: {grown} KiB", listings.len());
+    assert!(grown < 32 << 10, "{grown} KiB");
+    for (client, data) in &mut listings[..2] {
+        let mut rest = Vec::new();
+        data.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest.len() + 1, 20_000 * 252);
+        assert_eq!(client.reply().code, 226);
+    }
 }

@@ -1,11 +1,13 @@
 //! Quotas: counts are right whatever happens to files.
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use fairwind_ftp::server::hash_password;
+use fairwind_ftp::server::{Config, hash_password};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use crate::common::{Client, Process, Running, eventually, noise};
+use crate::common::{Client, Process, Running, config, eventually, noise};
 
 /// A server that lets alice have so many bytes and files.
 fn server(bytes: u64, files: u64) -> Running {
@@ -182,4 +184,161 @@ fn counts_are_right_after_the_server_was_killed_in_the_midst_of_uploads() {
     assert_eq!(client.give("STOR new", &noise(200_000)[kept..]).code, 226);
     assert_eq!(used(&mut client), on_disk(dir.path()));
     again.kill();
+}
+
+#[test]
+fn nobody_takes_away_the_rights_by_which_directories_are_counted() {
+    let server = server(1_000, 0);
+    let mut client = Client::alice(&server);
+    client.expect("MKD d", 257);
+    let reply = client.expect("SITE CHMOD 035 d", 200);
+    assert!(reply.text().contains("735"), "{reply}");
+    client.expect("SITE UMASK 477", 200);
+    client.expect("MKD e", 257);
+    for (name, mode) in [("d", 0o735), ("e", 0o700)] {
+        let facts = std::fs::metadata(server.path(name)).unwrap();
+        assert_eq!(facts.permissions().mode() & 0o777, mode, "{name}");
+    }
+    // Files are counted whatever their rights are.
+    assert_eq!(client.give("STOR d/x", b"123").code, 226);
+    client.expect("SITE CHMOD 000 d/x", 200);
+    assert_eq!(used(&mut client), (3, 3));
+    // Without a quota, everybody locks what they like.
+    let free = Running::start();
+    let mut client = Client::alice(&free);
+    client.expect("MKD d", 257);
+    let reply = client.expect("SITE CHMOD 035 d", 200);
+    assert!(reply.text().contains("035"), "{reply}");
+}
+
+#[test]
+fn directories_count_as_files() {
+    let server = server(0, 3);
+    let mut client = Client::alice(&server);
+    for name in ["a", "b", "b/c"] {
+        client.expect(&format!("MKD {name}"), 257);
+    }
+    assert_eq!(used(&mut client), (0, 3));
+    client.expect("MKD d", 552);
+    client.expect("MKD b", 552);
+    assert!(!server.path("d").exists());
+    let _data = client.passive();
+    client.expect("STOR x", 552);
+    client.expect("RMD b", 550);
+    client.expect("DELE b/c", 550);
+    assert_eq!(used(&mut client), (0, 3));
+    client.expect("RMD a", 250);
+    assert_eq!(used(&mut client), (0, 2));
+    // One takes the place of another.
+    client.expect("MKD a", 257);
+    client.expect("RNFR b/c", 350);
+    client.expect("RNTO a", 250);
+    assert_eq!(used(&mut client), (0, 2));
+    assert_eq!(client.give("STOR a/x", b"12").code, 226);
+    assert_eq!(used(&mut client), (2, 3));
+}
+
+#[test]
+fn what_was_to_be_replaced_and_has_gone_elsewhere_counts_besides_its_successor() {
+    let server = server(0, 2);
+    let (mut one, mut two) = (Client::alice(&server), Client::alice(&server));
+    for name in ["x", "y"] {
+        assert_eq!(one.give(&format!("STOR {name}"), b"1").code, 226);
+    }
+    let mut upload = one.passive();
+    one.expect("STOR x", 150);
+    upload.write_all(b"2").unwrap();
+    two.expect("RNFR x", 350);
+    two.expect("RNTO z", 250);
+    drop(upload);
+    assert_eq!(one.reply().code, 552);
+    assert_eq!(used(&mut one), (2, 2));
+    assert_eq!(on_disk(server.dir.path()), (2, 2));
+    // If there is room meanwhile, it takes its place.
+    let mut upload = one.passive();
+    one.expect("STOR z", 150);
+    upload.write_all(b"2").unwrap();
+    two.expect("RNFR z", 350);
+    two.expect("RNTO x", 250);
+    two.expect("DELE y", 250);
+    drop(upload);
+    assert_eq!(one.reply().code, 226);
+    assert_eq!(used(&mut one), (2, 2));
+    assert_eq!(on_disk(server.dir.path()), (2, 2));
+}
+
+#[test]
+fn of_uploads_that_were_to_replace_files_nothing_is_left_for_which_there_is_no_room() {
+    let server = server(0, 3);
+    let mut client = Client::alice(&server);
+    for name in ["x", "y"] {
+        assert_eq!(client.give(&format!("STOR {name}"), b"1").code, 226);
+    }
+    for (name, bytes, files) in [("x", 5, 3), ("y", 5, 3)] {
+        client.expect("ALLO 10", 200);
+        assert_eq!(client.give(&format!("STOR {name}"), b"123").code, 426);
+        assert_eq!(used(&mut client), (bytes, files), "{name}");
+        assert_eq!(on_disk(server.dir.path()), (bytes, files), "{name}");
+    }
+}
+
+#[test]
+fn sessions_keep_the_quota_of_the_configuration_that_they_began_under() {
+    let server = server(1_000, 0);
+    let limit = |client: &mut Client| {
+        let text = client.expect("SITE QUOTA", 200).text();
+        let line = text.lines().find(|line| line.contains("bytes ")).unwrap();
+        line.split_whitespace().last().unwrap().to_owned()
+    };
+    let with = |bytes, change: &dyn Fn(&mut Config)| {
+        let mut config = config(server.dir.path());
+        config.users[0].quota_bytes = bytes;
+        change(&mut config);
+        server.reload.with(config)
+    };
+    let mut old = Client::alice(&server);
+    assert_eq!(limit(&mut old), "1000");
+    with(5_000, &|config| config.users.push(config.users[0].clone())).unwrap_err();
+    assert_eq!(limit(&mut old), "1000");
+    assert_eq!(limit(&mut Client::alice(&server)), "1000");
+    with(2_000, &|_| ()).unwrap();
+    let mut new = Client::alice(&server);
+    assert_eq!(
+        (limit(&mut old), limit(&mut new)),
+        ("1000".into(), "2000".into())
+    );
+    // What is there is counted for both.
+    assert_eq!(new.give("STOR x", &noise(1_500)).code, 226);
+    assert_eq!(used(&mut old), (1_500, 1));
+    assert_eq!(old.give("STOR y", b"1").code, 552);
+}
+
+#[test]
+fn a_deep_tree_is_counted_with_few_descriptors() {
+    const DEPTH: usize = 300;
+    let dir = tempfile::tempdir().unwrap();
+    let mut path = dir.path().to_owned();
+    for _ in 0..DEPTH {
+        path.push("d");
+        std::fs::create_dir_all(path.join("e")).unwrap();
+    }
+    std::fs::write(path.join("deep"), "12345").unwrap();
+    let hash = hash_password("secret").unwrap();
+    let server = Process::with_settings(
+        dir.path(),
+        &format!("[[user]]\nname = \"bob\"\npassword = \"{hash}\"\nquota_bytes = 1000\n"),
+    );
+    let mut client = Client::connect(server.address);
+    client.login("bob", "secret");
+    let limit = Rlimit {
+        current: Some(server.descriptors() as u64 + 20),
+        maximum: getrlimit(Resource::Nofile).maximum,
+    };
+    prlimit(
+        Some(Pid::from_child(&server.child)),
+        Resource::Nofile,
+        limit,
+    )
+    .unwrap();
+    assert_eq!(used(&mut client), (5, 2 * DEPTH as u64 + 1));
 }
