@@ -4,9 +4,10 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use fairwind_origin::Prefix;
 use serde::{Deserialize, Serialize};
 
-use crate::{Advice, Prefix};
+use crate::Advice;
 
 /// Minimum time to the next request, seconds.
 const SHORTEST: f64 = 0.1;

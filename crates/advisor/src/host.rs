@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use fairwind_advice::Prefix;
+use fairwind_origin::Prefix;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -15,7 +15,7 @@ use thiserror::Error;
 #[serde(try_from = "String", into = "String")]
 pub enum HostPattern {
     /// An address, or a whole network.
-    Network(IpNet),
+    Network(Prefix),
     /// A host name, in lower case.
     Name(String),
     /// All names below a domain, in lower case.
@@ -34,10 +34,12 @@ impl FromStr for HostPattern {
 
     fn from_str(text: &str) -> Result<Self, NoHost> {
         if let Some(address) = address(text) {
-            return Ok(Self::Network(IpNet::from(address)));
+            return Ok(Self::Network(Prefix::host(address)));
         }
-        if let Ok(network) = text.parse::<IpNet>() {
-            return Ok(Self::Network(canonical(network)));
+        if let Ok(network) = text.parse::<IpNet>()
+            && let Some(prefix) = Prefix::new(network.addr(), network.prefix_len())
+        {
+            return Ok(Self::Network(prefix));
         }
         let under = text.strip_prefix("*.");
         let name = name(under.unwrap_or(text)).ok_or_else(|| NoHost(text.to_owned()))?;
@@ -65,10 +67,7 @@ impl From<HostPattern> for String {
 impl fmt::Display for HostPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Network(network) if network.prefix_len() == network.max_prefix_len() => {
-                network.addr().fmt(f)
-            }
-            Self::Network(network) => network.fmt(f),
+            Self::Network(prefix) => prefix.in_words().fmt(f),
             Self::Name(name) => name.fmt(f),
             Self::Under(domain) => write!(f, "*.{domain}"),
         }
@@ -79,7 +78,7 @@ impl HostPattern {
     /// The host, if the pattern matches only one.
     pub fn single(&self) -> Option<String> {
         match self {
-            Self::Network(network) if network.prefix_len() != network.max_prefix_len() => None,
+            Self::Network(prefix) if !prefix.is_host() => None,
             Self::Under(_) => None,
             _ => Some(self.to_string()),
         }
@@ -99,16 +98,6 @@ pub fn address(text: &str) -> Option<IpAddr> {
     bare.parse::<IpAddr>()
         .ok()
         .map(|address| address.to_canonical())
-}
-
-/// A network of IPv4-mapped addresses becomes one of IPv4, as the addresses themselves do.
-fn canonical(network: IpNet) -> IpNet {
-    let prefix = prefix(&network);
-    IpNet::new(prefix.address(), prefix.bits()).unwrap_or(network)
-}
-
-fn prefix(network: &IpNet) -> Prefix {
-    Prefix::new(network.addr(), network.prefix_len()).expect("a network has no more bits")
 }
 
 /// A host name in lower case without the trailing dot; `None` if it is not valid.
@@ -151,8 +140,7 @@ impl<T: Copy + PartialEq> Routes<T> {
     /// Maps this pattern to `path`, unless another path has the same pattern: then returns that one.
     pub fn insert(&mut self, pattern: &HostPattern, path: T) -> Option<T> {
         let (map, key) = match pattern {
-            HostPattern::Network(network) => {
-                let prefix = prefix(network);
+            &HostPattern::Network(prefix) => {
                 if let Some(&taken) = self.networks.get(&prefix) {
                     return Some(taken);
                 }
@@ -173,7 +161,7 @@ impl<T: Copy + PartialEq> Routes<T> {
     /// The path with exactly this pattern.
     pub fn exactly(&self, pattern: &HostPattern) -> Option<T> {
         let path = match pattern {
-            HostPattern::Network(network) => self.networks.get(&prefix(network)),
+            HostPattern::Network(prefix) => self.networks.get(prefix),
             HostPattern::Name(name) => self.names.get(name),
             HostPattern::Under(domain) => self.domains.get(domain),
         };
@@ -384,8 +372,8 @@ mod fuzz {
             let mut routes = Routes::default();
             let all = std::iter::once((0, 20, 0)).chain(networks);
             for (last, length, path) in all {
-                let network = IpNet::new(IpAddr::from([192, 0, 2, last]), length).unwrap();
-                routes.insert(&HostPattern::Network(network.trunc()), path);
+                let network = Prefix::new(IpAddr::from([192, 0, 2, last]), length).unwrap();
+                routes.insert(&HostPattern::Network(network), path);
             }
             let address = |last| IpAddr::from([192, 0, 2, last]);
             let (prefix, path) = routes.find_address(address(host)).unwrap();

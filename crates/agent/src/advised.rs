@@ -10,10 +10,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fairwind_advice::wire::Answer;
-use fairwind_advice::{Advice, Mode, Prefix};
+use fairwind_advice::{Advice, Mode};
 use fairwind_advice_client::{Client, ClientError};
 use fairwind_cc::AdvisedStart;
 use fairwind_cc::kernel::{Choice, Destination, Pins, Provided, is_nocc, provide};
+use fairwind_origin::Prefix;
 use fairwind_trace::filter::Network;
 use fairwind_transfer::advised::forecast;
 use libbpf_rs::{MapCore, MapHandle, Object, RingBufferBuilder};
@@ -25,8 +26,6 @@ use crate::told::Told;
 
 /// The longest wait for questions.
 const WAIT: Duration = Duration::from_millis(250);
-/// Advice holds for so long after the moment at which to ask again, in which the answer comes.
-pub(crate) const GRACE: Duration = Duration::from_secs(30);
 /// The congestion control that the kernel gives without any wish.
 const STANDARD: &str = "net.ipv4.tcp_congestion_control";
 
@@ -144,13 +143,7 @@ impl Peer {
 
     /// Nobody else.
     fn destination(&self) -> Destination {
-        self.seen(Prefix::host(self.address()))
-    }
-
-    /// The prefix, as the network namespace sees it.
-    fn seen(&self, prefix: Prefix) -> Destination {
-        let bits = prefix.bits().into();
-        Destination::new(self.netns, prefix.address(), bits).expect("a prefix has no more bits")
+        Destination::of(self.netns, Prefix::host(self.address()))
     }
 }
 
@@ -258,7 +251,7 @@ impl Asker {
             false => (true, prefix),
             true => self.allowed(peer.address(), prefix),
         };
-        let to = peer.seen(prefix);
+        let to = Destination::of(peer.netns, prefix);
         let control = congestion_control.as_deref().filter(|_| is_allowed);
         let standard = || fairwind_kernel::sysctl(STANDARD);
         let control = control
@@ -274,31 +267,24 @@ impl Asker {
             is_held: *mode == Mode::Background,
             ..Encoded::default()
         };
-        let asks_ns = now_ns + answer.ask_again_after().as_nanos() as u64;
-        let ends_ns = asks_ns + GRACE.as_nanos() as u64;
+        let times = Times::of(answer, now_ns);
         // Before the connection has the control, which looks the start up.
-        let start = forecast(answer, ends_ns);
+        let start = forecast(answer, times.ends_ns);
         self.advise_start(&peer.destination(), to, control, start, now_ns);
         // 0 stands for none.
         self.number = self.number.checked_add(1).unwrap_or(1);
         let mut advice = action.bytes();
-        advice.extend(asks_ns.to_ne_bytes());
-        advice.extend(ends_ns.to_ne_bytes());
+        advice.extend(times.asks_ns.to_ne_bytes());
+        advice.extend(times.ends_ns.to_ne_bytes());
         advice.extend(self.number.to_ne_bytes());
         advice.extend([0; 4]);
-        Followed {
-            to,
-            advice,
-            times: Times { asks_ns, ends_ns },
-        }
+        Followed { to, advice, times }
     }
 
     /// Whether congestion control may be off to an address, and the part of the prefix around it of which the same holds.
     fn allowed(&self, address: IpAddr, prefix: Prefix) -> (bool, Prefix) {
-        let networks = self.advisor.allow_nocc.iter().map(|network| {
-            let (address, bits) = network.prefix();
-            Prefix::new(address, bits).expect("a network has no more bits")
-        });
+        let networks = self.advisor.allow_nocc.iter();
+        let networks = networks.map(|network| network.prefix());
         let host = Prefix::host(address);
         match networks.clone().find(|network| network.covers(host)) {
             Some(network) if prefix.covers(network) => (true, network),

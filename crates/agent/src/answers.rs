@@ -1,8 +1,13 @@
 //! What is known of destinations by answers about them: the longest prefix counts, until its answer ends.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
+use fairwind_advice::wire::Answer;
 use fairwind_cc::kernel::Destination;
+
+/// An answer holds for so long after the moment at which to ask again, in which the next one comes.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +16,15 @@ pub(crate) struct Times {
     pub asks_ns: u64,
     /// When the answer no longer holds.
     pub ends_ns: u64,
+}
+
+impl Times {
+    /// Of an answer that has come now.
+    pub(crate) fn of(answer: &Answer, now_ns: u64) -> Times {
+        let asks_ns = now_ns + answer.ask_again_after().as_nanos() as u64;
+        let ends_ns = asks_ns + GRACE.as_nanos() as u64;
+        Times { asks_ns, ends_ns }
+    }
 }
 
 /// An answer.
@@ -38,7 +52,7 @@ impl<T> Answers<T> {
     /// What is held of a peer.
     pub(crate) fn of(&mut self, peer: &Destination) -> Option<&mut Held<T>> {
         let covering = self.all.iter_mut().filter(|(to, _)| to.covers(peer));
-        let longest = covering.max_by_key(|(to, _)| to.prefix().1);
+        let longest = covering.max_by_key(|(to, _)| to.prefix().mapped().1);
         longest.map(|(_, held)| held)
     }
 

@@ -1,7 +1,6 @@
 //! Starts that are advised of destinations by an advisor's forecasts: Careful Resume (RFC 9959), by the controls of `cc/`.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 
 use fairwind_cc::AdvisedStart;
 use fairwind_cc::kernel::{AdviceError, AdvisedStarts, Destination};
@@ -171,7 +170,7 @@ impl Starts {
             let until_ns = advised.start.until_ns().unwrap_or_default();
             let holds_for_s = until_ns.saturating_sub(now_ns) as f64 / 1e9;
             AdvisedDestination {
-                destination: in_words(to),
+                destination: to.prefix().in_words(),
                 namespace: to.netns(),
                 congestion_control: advised.control.clone(),
                 rate_mbps: advised.start.rate() as f64 * 8e-6,
@@ -180,21 +179,16 @@ impl Starts {
             }
         };
         let mut all: Vec<_> = self.all.iter().collect();
-        all.sort_by_key(|(to, _)| (to.prefix(), to.netns()));
+        all.sort_by_key(|(to, _)| {
+            let prefix = to.prefix();
+            (prefix.address(), prefix.bits(), to.netns())
+        });
         all.into_iter().map(one).collect()
     }
 
     /// How often connections have found a forecast wrong.
     pub(crate) fn found_wrong(&self) -> u64 {
         self.found_wrong
-    }
-}
-
-/// A single address as such.
-fn in_words(to: &Destination) -> String {
-    match to.prefix() {
-        (address @ IpAddr::V4(_), 32) | (address @ IpAddr::V6(_), 128) => address.to_string(),
-        (address, bits) => format!("{address}/{bits}"),
     }
 }
 

@@ -1,12 +1,14 @@
-//! Origins, which per-client limits count as one client, and tallies by origin.
+//! Networks of addresses; origins, which per-client limits count as one client, and tallies by origin.
 
 mod places;
+mod prefix;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 pub use places::{Place, Places};
+pub use prefix::{NoPrefix, Prefix};
 
 /// An IPv4 address or an IPv6 /64 network. Every household and every rented machine has at least a /64
 /// (RFC 6177), so limits on single IPv6 addresses would limit nothing.

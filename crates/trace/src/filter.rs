@@ -1,8 +1,10 @@
 //! Which connections are traced.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
+
+use fairwind_origin::Prefix;
 
 /// A connection is traced if it matches one alternative of every kind that has any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,10 +24,7 @@ pub struct Filter {
 
 /// Addresses with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    address: u128,
-    mask: u128,
-}
+pub struct Network(Prefix);
 
 /// A text that is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,64 +47,45 @@ impl FromStr for Network {
 
 fn parse(text: &str) -> Option<Network> {
     let (address, length) = match text.split_once('/') {
-        Some((address, length)) => (address, Some(length.parse::<u32>().ok()?)),
+        Some((address, length)) => (address, Some(length.parse().ok()?)),
         None => (text, None),
     };
     let address: IpAddr = address.parse().ok()?;
-    let bits = if address.is_ipv4() { 32 } else { 128 };
-    let length = length.unwrap_or(bits);
-    if length > bits {
-        return None;
-    }
-    let host_bits = bits - length;
-    let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
-    Some(Network {
-        address: u128::from(octets(address)) & mask,
-        mask,
-    })
-}
-
-fn octets(address: IpAddr) -> Ipv6Addr {
-    match address {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-        IpAddr::V6(v6) => v6,
-    }
+    let prefix = match length {
+        Some(length) => Prefix::new(address, length)?,
+        None => Prefix::host(address),
+    };
+    Some(Network(prefix))
 }
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (address, length) = self.prefix();
-        write!(f, "{address}/{length}")
+        self.0.fmt(f)
     }
 }
 
 impl Network {
-    /// The first address, and how many of its bits count.
-    pub fn prefix(self) -> (IpAddr, u8) {
-        let length = self.mask.count_ones() as u8;
-        let address = Ipv6Addr::from(self.address);
-        match address.to_ipv4_mapped() {
-            Some(v4) if length >= 96 => (v4.into(), length - 96),
-            _ => (address.into(), length),
-        }
+    /// The addresses in it.
+    pub fn prefix(self) -> Prefix {
+        self.0
     }
 
     /// Whether the address is in it; an IPv4 address as the IPv6 address that it is mapped to.
     pub fn contains(self, address: IpAddr) -> bool {
-        u128::from(octets(address)) & self.mask == self.address
+        self.0.covers(Prefix::host(address))
     }
 
     /// Whether all addresses of the other are in it.
     pub fn covers(self, other: Network) -> bool {
-        self.mask.count_ones() <= other.mask.count_ones()
-            && other.address & self.mask == self.address
+        self.0.covers(other.0)
     }
 
     /// The key of a trie in the kernel: the length of the prefix, 4 bytes in the host's order, and the address, 16 bytes
     /// in the network's (`struct network` of `bpf/event.h`).
     pub fn key(self) -> Vec<u8> {
-        let mut key = self.mask.count_ones().to_ne_bytes().to_vec();
-        key.extend(self.address.to_be_bytes());
+        let (address, bits) = self.0.mapped();
+        let mut key = u32::from(bits).to_ne_bytes().to_vec();
+        key.extend(address.octets());
         key
     }
 }
@@ -124,16 +104,16 @@ mod tests {
 
     #[test]
     fn a_network_is_its_address_under_its_mask() {
-        let network: Network = "10.1.2.3/8".parse().unwrap();
-        assert_eq!(network.address, 0xffff_0a00_0000);
-        assert_eq!(network.mask, u128::MAX << 24);
-        let host: Network = "::1".parse().unwrap();
-        assert_eq!((host.address, host.mask), (1, u128::MAX));
-        let all: Network = "::/0".parse().unwrap();
-        assert_eq!((all.address, all.mask), (0, 0));
+        let parts = |text: &str| {
+            let (address, bits) = text.parse::<Network>().unwrap().0.mapped();
+            let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+            (address.to_bits(), mask)
+        };
+        assert_eq!(parts("10.1.2.3/8"), (0xffff_0a00_0000, u128::MAX << 24));
+        assert_eq!(parts("::1"), (1, u128::MAX));
+        assert_eq!(parts("::/0"), (0, 0));
         // Of the IPv6 addresses only the mapped IPv4 ones.
-        let all: Network = "0.0.0.0/0".parse().unwrap();
-        assert_eq!(all.address, 0xffff_0000_0000);
+        assert_eq!(parts("0.0.0.0/0").0, 0xffff_0000_0000);
     }
 
     #[test]

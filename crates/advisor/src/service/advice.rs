@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fairwind_advice::wire::Answer;
-use fairwind_advice::{Advice, History, ModelKind, Prefix, Request, Settings, advise};
+use fairwind_advice::{Advice, History, ModelKind, Request, Settings, advise};
+use fairwind_origin::Prefix;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Service;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use fairwind_advice::{Prefix, Settings};
-use ipnet::IpNet;
+use fairwind_advice::Settings;
+use fairwind_origin::Prefix;
 
 use crate::host::{self, HostPattern, Routes};
 use crate::path::{PathConfig, PathError};
@@ -93,7 +93,7 @@ impl Directory {
         let mut directory = self.clone();
         directory.resolved = Routes::default();
         for &(address, path) in addresses {
-            let host = HostPattern::Network(IpNet::from(address));
+            let host = HostPattern::Network(Prefix::host(address));
             directory.resolved.insert(&host, path);
         }
         directory

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use fairwind_origin::Prefix;
 use jiff::{SignedDuration, Timestamp};
 
 use super::directory::KnownPath;
@@ -181,12 +182,12 @@ fn may_stay(path: &KnownPath, now: Timestamp, discovery: &Discovery) -> bool {
     let mut hosts = path.config().hosts.iter();
     is_recent
         && hosts.all(|host| match host {
-            HostPattern::Network(network) => discovery.allows(network.addr()),
+            HostPattern::Network(prefix) => discovery.allows(prefix.address()),
             HostPattern::Name(_) | HostPattern::Under(_) => true,
         })
 }
 
 fn path_of(host: IpAddr) -> PathConfig {
     let name = host.to_string().replace(':', "-");
-    PathConfig::new(name, vec![HostPattern::Network(host.into())])
+    PathConfig::new(name, vec![HostPattern::Network(Prefix::host(host))])
 }

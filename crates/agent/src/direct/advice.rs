@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use fairwind_advice::Mode;
 use fairwind_advice::wire::Answer;
-use fairwind_advice::{Mode, Prefix};
 use fairwind_advice_client::{Client, ClientError};
 use fairwind_cc::kernel::Destination;
+use fairwind_origin::Prefix;
 use fairwind_trace::filter::Network;
 use fairwind_transfer::advised::{Event, Orders};
 
 use super::plan::{present, reason, substitute};
-use crate::advised::{Advisor, GRACE};
+use crate::advised::Advisor;
 use crate::answers::{Answers, Held, Times};
 
 /// A peer about which there is no answer is asked about again after this.
@@ -176,9 +177,8 @@ impl State {
     /// Keeps what an answer about a peer orders, and returns for whom that is.
     fn follow(&mut self, answer: &Answer, peer: IpAddr) -> Result<Prefix, String> {
         let now_ns = fairwind_kernel::monotonic_ns();
-        let asks_ns = now_ns + answer.ask_again_after().as_nanos() as u64;
-        let ends_ns = asks_ns + GRACE.as_nanos() as u64;
-        let orders = Orders::of_answer(answer, ends_ns);
+        let times = Times::of(answer, now_ns);
+        let orders = Orders::of_answer(answer, times.ends_ns);
         let mut orders = orders.map_err(|what| format!("it makes no sense: {what}"))?;
         if answer.advice.mode == Mode::Background {
             orders = self.in_background(orders);
@@ -188,7 +188,6 @@ impl State {
             number: self.number,
             orders: Arc::new(orders),
         };
-        let times = Times { asks_ns, ends_ns };
         let prefix = answer.holds_for(peer);
         self.answers
             .hold(&host(peer), seen(prefix), Held { value, times }, now_ns);
@@ -226,8 +225,7 @@ fn host(peer: IpAddr) -> Destination {
 
 /// In whatever network namespace.
 fn seen(prefix: Prefix) -> Destination {
-    let bits = prefix.bits().into();
-    Destination::new(0, prefix.address(), bits).expect("a prefix has no more bits")
+    Destination::of(0, prefix)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
+use fairwind_origin::Prefix;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::load::Verified;
@@ -16,32 +17,25 @@ pub(super) const MAPS: [&str; 2] = ["advised_sockets", "advised_paths"];
 
 /// Bits of the key before the address.
 const NETNS_BITS: u32 = 32;
-/// Bits before an IPv4 address that is written as an IPv6 address.
-const MAPPED_BITS: u32 = 96;
 
 /// Destinations that begin with the same bits, as seen from a network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Destination {
     netns: u32,
-    address: Ipv6Addr,
-    bits: u32,
+    prefix: Prefix,
 }
 
 impl Destination {
+    /// The addresses of a prefix, for senders in the network namespace with this inode.
+    pub fn of(netns: u32, prefix: Prefix) -> Destination {
+        Destination { netns, prefix }
+    }
+
     /// The addresses whose first `bits` are those of `address`, for senders in the network namespace with this
     /// inode. `None`: the address has fewer bits.
     pub fn new(netns: u32, address: IpAddr, bits: u32) -> Option<Destination> {
-        let (address, bits) = match address {
-            IpAddr::V4(address) if bits <= 32 => (address.to_ipv6_mapped(), bits + MAPPED_BITS),
-            IpAddr::V6(address) if bits <= 128 => (address, bits),
-            _ => return None,
-        };
-        let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
-        Some(Destination {
-            netns,
-            address: Ipv6Addr::from_bits(address.to_bits() & mask),
-            bits,
-        })
+        let prefix = Prefix::new(address, bits.try_into().ok()?)?;
+        Some(Destination::of(netns, prefix))
     }
 
     /// The inode of the senders' network namespace.
@@ -49,36 +43,30 @@ impl Destination {
         self.netns
     }
 
-    /// The first address, and how many of its bits count.
-    pub fn prefix(&self) -> (IpAddr, u32) {
-        match self.address.to_ipv4_mapped() {
-            Some(address) if self.bits >= MAPPED_BITS => (address.into(), self.bits - MAPPED_BITS),
-            _ => (self.address.into(), self.bits),
-        }
+    /// The addresses.
+    pub fn prefix(&self) -> Prefix {
+        self.prefix
     }
 
     /// Whether all addresses of the other are in it.
     pub fn covers(&self, other: &Destination) -> bool {
-        let beyond = 128 - self.bits.min(128);
-        let differs = (self.address.to_bits() ^ other.address.to_bits()).checked_shr(beyond);
-        self.netns == other.netns && self.bits <= other.bits && differs.unwrap_or(0) == 0
+        self.netns == other.netns && self.prefix.covers(other.prefix)
     }
 
     /// The key of a trie in the kernel: `struct cc_destination`.
     pub fn key(&self) -> Vec<u8> {
-        let bits = (NETNS_BITS + self.bits).to_ne_bytes();
-        [&bits, &self.netns.to_ne_bytes(), &self.address.octets()[..]].concat()
+        let (address, bits) = self.prefix.mapped();
+        let bits = (NETNS_BITS + u32::from(bits)).to_ne_bytes();
+        [&bits, &self.netns.to_ne_bytes(), &address.octets()[..]].concat()
     }
 
     fn of_key(key: &[u8]) -> Option<Destination> {
         let (bits, rest) = key.split_first_chunk()?;
         let (netns, rest) = rest.split_first_chunk()?;
         let address: [u8; 16] = rest.try_into().ok()?;
-        Some(Destination {
-            netns: u32::from_ne_bytes(*netns),
-            address: address.into(),
-            bits: u32::from_ne_bytes(*bits).checked_sub(NETNS_BITS)?,
-        })
+        let bits = u32::from_ne_bytes(*bits).checked_sub(NETNS_BITS)?;
+        let address = Ipv6Addr::from(address).into();
+        Destination::new(u32::from_ne_bytes(*netns), address, bits)
     }
 }
 
@@ -227,11 +215,11 @@ mod tests {
     #[test]
     fn a_destination_is_a_prefix() {
         let to = Destination::new(7, "192.0.2.77".parse().unwrap(), 24).unwrap();
-        assert_eq!(to.prefix(), ("192.0.2.0".parse().unwrap(), 24));
+        assert_eq!(to.prefix().to_string(), "192.0.2.0/24");
         let to = Destination::new(7, "2001:db8:ff::1".parse().unwrap(), 33).unwrap();
-        assert_eq!(to.prefix(), ("2001:db8::".parse().unwrap(), 33));
+        assert_eq!(to.prefix().to_string(), "2001:db8::/33");
         let to = Destination::new(7, "::1".parse().unwrap(), 0).unwrap();
-        assert_eq!(to.prefix(), ("::".parse().unwrap(), 0));
+        assert_eq!(to.prefix().to_string(), "::/0");
         assert_eq!(Destination::new(7, "192.0.2.77".parse().unwrap(), 33), None);
         assert_eq!(Destination::new(7, "::1".parse().unwrap(), 129), None);
     }

@@ -78,7 +78,7 @@ impl Advise {
                 true => Ok(()),
                 false => Err(Failure::work(format!(
                     "nothing is advised of {}",
-                    name(&to)
+                    to.prefix()
                 ))),
             };
         }
@@ -99,7 +99,7 @@ impl Advise {
         let mut table = Table::new("destination | >namespace | >Mbit/s | >rtt, ms | >holds for, s");
         for (to, start) in all {
             table.row([
-                name(&to),
+                to.prefix().to_string(),
                 to.netns().to_string(),
                 format!("{:.1}", start.rate() as f64 * 8e-6),
                 format!("{:.1}", f64::from(start.rtt_us()) / 1e3),
@@ -125,12 +125,6 @@ impl What {
     }
 }
 
-/// `192.0.2.0/24`.
-fn name(to: &Destination) -> String {
-    let (address, bits) = to.prefix();
-    format!("{address}/{bits}")
-}
-
 /// Whole seconds for which the advice still holds; none if a connection has found it wrong.
 fn remaining_s(start: &AdvisedStart, now_ns: u64) -> Option<u64> {
     let until = start.until_ns()?;
@@ -139,7 +133,7 @@ fn remaining_s(start: &AdvisedStart, now_ns: u64) -> Option<u64> {
 
 fn object(to: &Destination, start: &AdvisedStart, now_ns: u64) -> Value {
     json!({
-        "destination": name(to),
+        "destination": to.prefix().in_words(),
         "namespace": to.netns(),
         "rate_mbps": start.rate() as f64 * 8e-6,
         "rtt_ms": f64::from(start.rtt_us()) / 1e3,

@@ -74,6 +74,24 @@ impl Prefix {
         }
     }
 
+    /// The same with an IPv4 address written as the IPv6 address that it is mapped to, as the kernel's programs have it.
+    pub fn mapped(self) -> (Ipv6Addr, u8) {
+        (self.address.into(), self.bits)
+    }
+
+    /// Whether it is one address.
+    pub fn is_host(self) -> bool {
+        self.bits == 128
+    }
+
+    /// As people write it: an address alone without its length.
+    pub fn in_words(self) -> String {
+        match self.is_host() {
+            true => self.address().to_string(),
+            false => self.to_string(),
+        }
+    }
+
     /// How many of its bits count.
     pub fn bits(self) -> u8 {
         match self.address() {
