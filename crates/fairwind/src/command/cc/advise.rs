@@ -133,7 +133,7 @@ fn remaining_s(start: &AdvisedStart, now_ns: u64) -> Option<u64> {
 
 fn object(to: &Destination, start: &AdvisedStart, now_ns: u64) -> Value {
     json!({
-        "destination": to.prefix().in_words(),
+        "destination": to.prefix().to_string(),
         "namespace": to.netns(),
         "rate_mbps": start.rate() as f64 * 8e-6,
         "rtt_ms": f64::from(start.rtt_us()) / 1e3,
