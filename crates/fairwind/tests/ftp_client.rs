@@ -12,6 +12,7 @@ mod shell;
 use std::fs;
 use std::io::{self, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
@@ -327,7 +328,14 @@ fn passwords_come_from_the_url_netrc_or_the_environment() {
         .unwrap();
     assert!(known.success());
     let netrc = "machine 127.0.0.1 login alice password secret\n";
-    fs::write(bench.here.path().join("netrc"), netrc).unwrap();
+    let path = bench.here.path().join("netrc");
+    fs::write(&path, netrc).unwrap();
+    let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o640);
+    let output = bench.run(&["put", "x", "ftp://{host}/4"]);
+    assert_eq!(output.status.code(), Some(2), "others may read it");
+    assert!(err(&output).contains("chmod 600"), "{}", err(&output));
+    mode(0o600);
     bench.says(&["put", "x", "ftp://{host}/4"]);
     for name in ["1", "3", "4"] {
         assert_eq!(read(&bench.there, name), b"abc");

@@ -449,7 +449,8 @@ pub(crate) fn lines(log: &Path) -> usize {
     fs::read_to_string(log).map_or(0, |text| text.lines().count())
 }
 
-fn mkfifo(path: &Path) {
+/// Makes a named pipe.
+pub(crate) fn mkfifo(path: &Path) {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }

@@ -81,6 +81,7 @@ impl Mirror {
         };
         let mut connection = transfer::connection(place, options)?;
         let plan = directories.plan(&mut connection)?;
+        transfer::note(&connection, &plan.left_out);
         if self.dry_run {
             connection.close();
             bar.clear();
@@ -181,7 +182,6 @@ impl Done {
         mut after: Connection,
         parallel: NonZeroUsize,
     ) -> Result<(Outcome, Self), Failure> {
-        transfer::note(&connection, &plan.left_out);
         let mut done = Self {
             unchanged: plan.unchanged,
             ..Self::default()

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::names::{below, url};
 use super::{Bench, err};
+use crate::serve::mkfifo;
 
 fn fill(folder: &Path, names: &[&str]) {
     for name in names {
@@ -77,6 +78,21 @@ fn a_directory_here_becomes_equal_to_one_of_the_server() {
     assert_eq!(told["deleted"].as_array().unwrap().len(), 6, "{told}");
     assert_eq!(below(&here), ["a", "empty/", "kept/", "kept/y.keep"]);
     assert_eq!(fs::read(here.join("a")).unwrap(), b"changed");
+}
+
+#[test]
+fn what_is_left_out_is_named_by_a_dry_run_too() {
+    let bench = Bench::new();
+    let here = bench.here.path().join("tree");
+    fill(&here, &["a"]);
+    mkfifo(&here.join("pipe"));
+    for more in [&["--dry-run"][..], &[]] {
+        let to = url("in/tree");
+        let output = bench.run(&[&["mirror", "tree", &to], more].concat());
+        assert!(output.status.success(), "{}", err(&output));
+        let named = err(&output).contains("left out: pipe: neither file nor directory");
+        assert!(named, "{more:?}: {}", err(&output));
+    }
 }
 
 #[test]

@@ -3,7 +3,9 @@
 
 use std::env;
 use std::fmt;
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use super::{ClientError, Place, netrc};
@@ -35,7 +37,8 @@ impl Credentials {
     /// Finds the credentials for a place on a server.
     ///
     /// # Errors
-    /// If a user is named but no password is found, or `.netrc` exists and cannot be read.
+    /// If a user is named but no password is found, or `.netrc` exists and cannot be read, or others may read the
+    /// password that it has for a user.
     pub fn find(place: &Place, ask: Ask<'_>) -> Result<Self, ClientError> {
         if let (Some(user), Some(password)) = (&place.user, &place.password) {
             return Ok(Self {
@@ -43,17 +46,22 @@ impl Credentials {
                 password: password.clone(),
             });
         }
-        let login = match netrc_text()? {
-            Some(text) => netrc::find(&text, &place.host, place.user.as_deref()),
-            None => None,
-        }
-        .unwrap_or_default();
+        let netrc = Netrc::read()?;
+        let find = |netrc: &Netrc| netrc::find(&netrc.text, &place.host, place.user.as_deref());
+        let login = netrc.as_ref().and_then(find).unwrap_or_default();
         let Some(user) = place.user.clone().or(login.user) else {
             return Ok(Self::anonymous());
         };
         if user.eq_ignore_ascii_case("anonymous") || user.eq_ignore_ascii_case("ftp") {
             let password = login.password.unwrap_or_else(|| Self::anonymous().password);
             return Ok(Self { user, password });
+        }
+        let from_netrc = netrc.filter(|_| login.password.is_some());
+        if let Some(netrc) = from_netrc.filter(|netrc| netrc.mode & 0o044 != 0) {
+            return Err(ClientError::Usage(format!(
+                "{0} has the password of {user}, and others may read it: chmod 600 {0}",
+                netrc.path.display()
+            )));
         }
         let password = login
             .password
@@ -75,15 +83,30 @@ impl fmt::Debug for Credentials {
     }
 }
 
-fn netrc_text() -> Result<Option<String>, ClientError> {
-    let path = match (env::var_os("NETRC"), env::var_os("HOME")) {
-        (Some(path), _) => PathBuf::from(path),
-        (None, Some(home)) => PathBuf::from(home).join(".netrc"),
-        (None, None) => return Ok(None),
-    };
-    match fs::read_to_string(&path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(ClientError::local(path)(error)),
+/// The file of logins.
+struct Netrc {
+    path: PathBuf,
+    text: String,
+    /// Permission bits, `0o000` to `0o777`.
+    mode: u32,
+}
+
+impl Netrc {
+    fn read() -> Result<Option<Self>, ClientError> {
+        let path = match (env::var_os("NETRC"), env::var_os("HOME")) {
+            (Some(path), _) => PathBuf::from(path),
+            (None, Some(home)) => PathBuf::from(home).join(".netrc"),
+            (None, None) => return Ok(None),
+        };
+        let mut text = String::new();
+        let read = File::open(&path).and_then(|mut file| {
+            file.read_to_string(&mut text)?;
+            Ok(file.metadata()?.permissions().mode() & 0o777)
+        });
+        match read {
+            Ok(mode) => Ok(Some(Self { path, text, mode })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(ClientError::local(path)(error)),
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use fairwind_ftp::client::{Place, is_url};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::failure::Failure;
 
@@ -38,11 +39,7 @@ impl Bookmarks {
     /// Adds or replaces one.
     pub(super) fn add(&self, name: &str, url: &str) -> Result<(), Failure> {
         let is_name = !name.is_empty() && !name.starts_with('#') && !is_url(name);
-        if !is_name
-            || name
-                .chars()
-                .any(|one| one.is_whitespace() || one.is_control())
-        {
+        if !is_name || name.contains(ends_word) {
             return Err(Failure::input(format!(
                 "{name:?} is no name for a bookmark: it has blanks, or is a URL or a comment"
             )));
@@ -54,7 +51,7 @@ impl Bookmarks {
             ));
         }
         let mut all = self.read()?;
-        all.insert(name.to_owned(), url.to_owned());
+        all.insert(name.to_owned(), one_word(url));
         self.write(&all)
     }
 
@@ -110,9 +107,38 @@ impl Bookmarks {
     }
 }
 
+/// Whether a character would end a word of the file.
+fn ends_word(one: char) -> bool {
+    one.is_whitespace() || one.is_control()
+}
+
+/// The same URL without blanks.
+fn one_word(url: &str) -> String {
+    let mut word = String::new();
+    for one in url.chars() {
+        match ends_word(one) {
+            true => word.extend(utf8_percent_encode(&one.to_string(), NON_ALPHANUMERIC)),
+            false => word.push(one),
+        }
+    }
+    word
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blanks_of_urls_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let bookmarks = Bookmarks(Some(folder.path().join("bookmarks")));
+        for url in ["ftp://h/my runs/ ", "ftp://h/a\tb", "ftp://h/\u{3000}ü"] {
+            bookmarks.add("work", url).unwrap();
+            let path = |url: &str| url.parse::<Place>().unwrap().path;
+            assert_eq!(path(&bookmarks.get("work").unwrap()), path(url));
+        }
+        assert_eq!(bookmarks.list().unwrap(), "work ftp://h/%E3%80%80ü\n");
+    }
 
     #[test]
     fn bookmarks_are_kept_and_passwords_are_not() {
