@@ -1,6 +1,7 @@
 //! Counts the round trips before data flows: replies are held back until both servers and the client are
 //! silent, and each release counts as one round trip.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,8 +17,8 @@ use super::{connection, get, open_to_others, options};
 use crate::common::{Running, noise};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Consecutive checks without any traffic that end a turn: more than the client needs between two commands.
-/// They are counted instead of timed, because a stalled machine delays the checks as well.
+/// Consecutive checks without any traffic that end a turn, if no server is about to reply: more than the client needs between
+/// two commands. They are counted instead of timed, because a stalled machine delays the checks as well.
 const SILENCE: u32 = 50;
 
 /// Control connections that share one slow path.
@@ -32,6 +33,41 @@ struct State {
     held: Vec<(TcpStream, Vec<u8>)>,
     /// The client's commands, each with its turn.
     heard: Vec<(usize, String)>,
+    connections: usize,
+    /// By connection; gone with it.
+    owed: HashMap<usize, Owed>,
+}
+
+/// The replies that a server owes, one after the other.
+struct Owed {
+    /// At first the greeting.
+    replies: usize,
+    /// The next one follows a transfer.
+    in_transfer: bool,
+}
+
+impl Owed {
+    const GREETING: Self = Self {
+        replies: 1,
+        in_transfer: false,
+    };
+
+    /// A line of a reply has come.
+    fn takes(&mut self, line: &str) {
+        let (code, rest) = line.split_at_checked(3).unwrap_or_default();
+        if code.parse::<u16>().is_err() || !rest.starts_with(' ') {
+            return;
+        }
+        self.in_transfer = code.starts_with('1');
+        if !self.in_transfer {
+            self.replies = self.replies.saturating_sub(1);
+        }
+    }
+
+    /// Whether a reply will come without any further traffic.
+    fn is_due(&self) -> bool {
+        self.replies > 0 && !self.in_transfer
+    }
 }
 
 impl Path {
@@ -57,17 +93,21 @@ impl Path {
                 let server = TcpStream::connect(server).unwrap();
                 let ends = (client.try_clone().unwrap(), server.try_clone().unwrap());
                 let (there, back) = (path.clone(), path.clone());
-                thread::spawn(move || there.carry_commands(client, server));
-                thread::spawn(move || back.hold_replies(ends.1, ends.0));
+                let number = path.0.lock().unwrap().connects();
+                thread::spawn(move || there.carry_commands(number, client, server));
+                thread::spawn(move || back.hold_replies(number, ends.1, ends.0));
             }
         });
         address
     }
 
-    fn carry_commands(&self, client: TcpStream, mut server: TcpStream) {
+    fn carry_commands(&self, number: usize, client: TcpStream, mut server: TcpStream) {
         for line in BufReader::new(client).lines().map_while(Result::ok) {
             let mut state = self.0.lock().unwrap();
             state.silent = 0;
+            if let Some(owed) = state.owed.get_mut(&number) {
+                owed.replies += 1;
+            }
             let turn = state.turns;
             state.heard.push((turn, line.clone()));
             drop(state);
@@ -78,17 +118,21 @@ impl Path {
         let _ = server.shutdown(std::net::Shutdown::Write);
     }
 
-    fn hold_replies(&self, server: TcpStream, client: TcpStream) {
+    fn hold_replies(&self, number: usize, server: TcpStream, client: TcpStream) {
         for line in BufReader::new(server).lines().map_while(Result::ok) {
             let Ok(client) = client.try_clone() else {
-                return;
+                break;
             };
             let mut state = self.0.lock().unwrap();
             state.silent = 0;
+            if let Some(owed) = state.owed.get_mut(&number) {
+                owed.takes(&line);
+            }
             state
                 .held
                 .push((client, format!("{line}\r\n").into_bytes()));
         }
+        self.0.lock().unwrap().owed.remove(&number);
         let _ = client.shutdown(std::net::Shutdown::Both);
     }
 
@@ -110,9 +154,17 @@ impl Path {
 }
 
 impl State {
+    /// A further connection; returns its number.
+    fn connects(&mut self) -> usize {
+        self.connections += 1;
+        self.owed.insert(self.connections, Owed::GREETING);
+        self.connections
+    }
+
     fn let_go(&mut self) {
         self.silent += 1;
-        if self.held.is_empty() || self.silent < SILENCE {
+        let is_due = self.owed.values().any(Owed::is_due);
+        if self.held.is_empty() || is_due || self.silent < SILENCE {
             return;
         }
         self.turns += 1;
