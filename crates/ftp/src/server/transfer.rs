@@ -461,6 +461,7 @@ impl Session {
             }
         }
         let short = arrived.filter(|(all, moved)| direction == Direction::Receive && moved < all);
+        let mut stays = false;
         if let Some(upload) = outcome.upload {
             let keep = result.is_ok() && short.is_none();
             let full = matches!(&result, Err(TransferError::File(error)) if work::is_full(error));
@@ -468,28 +469,29 @@ impl Session {
             let user = self.state.user.clone();
             let end = move || {
                 if keep {
-                    return complete(upload, sync);
+                    return complete(upload, sync).map(|()| true);
                 }
-                if full {
-                    upload.abandon_on_full_disk();
-                } else {
-                    upload.abandon();
-                }
-                Ok(())
+                Ok(match full {
+                    true => upload.abandon_on_full_disk(),
+                    false => upload.abandon(),
+                })
             };
             let ended = tokio::task::spawn_blocking(move || match &user {
                 Some(user) => user.act(end)?,
                 None => end(),
             });
-            if let Err(error) = ended.await.map_err(io::Error::other)? {
-                return Ok((file_failure(&error), false));
+            match ended.await.map_err(io::Error::other)? {
+                Ok(is_there) => stays = is_there,
+                Err(error) => return Ok((file_failure(&error), false)),
             }
         }
         Ok(match (result, short) {
             (Ok(moved), Some((all, _))) => {
-                let text = format!(
-                    "{moved} of the {all} bytes announced have come; they wait to be resumed"
-                );
+                let rest = match stays {
+                    true => "they wait to be resumed",
+                    false => "nothing is kept",
+                };
+                let text = format!("{moved} of the {all} bytes announced have come; {rest}");
                 (Reply::new(426, text), false)
             }
             (Ok(moved), None) => {

@@ -262,19 +262,38 @@ impl Upload {
         Ok(())
     }
 
-    /// The disk is full: keeps what has arrived if it can be resumed, and makes room if it cannot.
-    pub(super) fn abandon_on_full_disk(self) {
+    /// The disk is full: keeps what has arrived if it can be resumed, and makes room if it cannot. Returns whether it
+    /// stays.
+    pub(super) fn abandon_on_full_disk(self) -> bool {
         let replaces_a_file = !matches!(existing(&self.partial().directory, &self.name), Ok(None));
         if replaces_a_file || self.force_bytes().is_err() {
             self.discard();
+            false
         } else {
-            self.abandon();
+            self.abandon()
         }
     }
 
-    /// The upload was interrupted: keeps what has arrived, if anything, to be resumed.
-    pub(super) fn abandon(self) {
-        drop(self);
+    /// The upload was interrupted: keeps what has arrived to be resumed, if that is anything and there is room for it
+    /// besides what it was to replace. Returns whether it stays.
+    pub(super) fn abandon(mut self) -> bool {
+        self.leave()
+    }
+
+    fn leave(&mut self) -> bool {
+        self.settle();
+        let Some(partial) = &self.partial else {
+            return false;
+        };
+        let is_empty = facts(&partial.file).is_ok_and(|facts| facts.size() == 0);
+        let charge = self.charge.as_ref();
+        // If it stays, it is one more than before.
+        if is_empty || charge.is_some_and(|charge| charge.hold().stay().is_err()) {
+            self.remove();
+            return false;
+        }
+        self.partial = None;
+        true
     }
 
     /// The upload was interrupted, and what has arrived is of no use to anyone.
@@ -298,16 +317,7 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        self.settle();
-        let Some(partial) = &self.partial else {
-            return;
-        };
-        let is_empty = facts(&partial.file).is_ok_and(|facts| facts.size() == 0);
-        let charge = self.charge.as_ref();
-        // If it stays, it is one more than before.
-        if is_empty || charge.is_some_and(|charge| charge.hold().stay().is_err()) {
-            self.remove();
-        }
+        self.leave();
     }
 }
 
@@ -448,7 +458,8 @@ mod tests {
     #[test]
     fn a_file_is_free_at_once_though_a_forked_child_has_the_descriptor() {
         let dir = tempfile::tempdir().unwrap();
-        for end in [Upload::abandon, Upload::discard] {
+        let abandon = |upload: Upload| assert!(upload.abandon());
+        for end in [abandon, Upload::discard] {
             let upload = begin(&dir, Start::Afresh).unwrap();
             upload.file().write_all(b"abc").unwrap();
             let _copy = upload.file().try_clone().unwrap();

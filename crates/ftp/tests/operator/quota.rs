@@ -274,9 +274,15 @@ fn of_uploads_that_were_to_replace_files_nothing_is_left_for_which_there_is_no_r
     for name in ["x", "y"] {
         assert_eq!(client.give(&format!("STOR {name}"), b"1").code, 226);
     }
-    for (name, bytes, files) in [("x", 5, 3), ("y", 5, 3)] {
+    for (name, bytes, files, is_kept) in [("x", 5, 3, true), ("y", 5, 3, false)] {
         client.expect("ALLO 10", 200);
-        assert_eq!(client.give(&format!("STOR {name}"), b"123").code, 426);
+        let reply = client.give(&format!("STOR {name}"), b"123");
+        assert_eq!(reply.code, 426);
+        assert_eq!(
+            reply.text().contains("wait to be resumed"),
+            is_kept,
+            "{reply:?}"
+        );
         assert_eq!(used(&mut client), (bytes, files), "{name}");
         assert_eq!(on_disk(server.dir.path()), (bytes, files), "{name}");
     }
