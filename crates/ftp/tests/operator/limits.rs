@@ -1,9 +1,13 @@
 //! Networks, sessions and rates.
 
 use std::io::Read;
+use std::net::IpAddr;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, Process, Running, eventually, loopback, noise, own_address};
+use crate::common::{
+    Client, Process, Running, connect_from, eventually, loopback, noise, own_address,
+};
 
 #[test]
 fn only_clients_of_admitted_networks_are_served() {
@@ -20,6 +24,19 @@ fn only_clients_of_admitted_networks_are_served() {
         assert_eq!(greeting.code, 421);
         assert!(client.is_closed());
     }
+}
+
+#[test]
+fn the_server_has_so_many_sessions_wherever_they_come_from() {
+    let server = Running::with(|config| config.limits.sessions = 2);
+    let greeted = || Client::from(own_address(), server.address);
+    let (first, second) = (greeted(), greeted());
+    assert_eq!([first.1.code, second.1.code], [220, 220]);
+    let (mut third, greeting) = greeted();
+    assert_eq!(greeting.code, 421);
+    assert!(third.is_closed());
+    drop(first);
+    eventually("a place is free", || greeted().1.code == 220);
 }
 
 #[test]
@@ -59,6 +76,39 @@ fn transfers_keep_to_the_rate_of_their_user_both_ways() {
     let mut stranger = Client::anonymous(&server);
     assert!(stranger.fetch("RETR large") == large);
     assert!(begin.elapsed() < Duration::from_secs(40), "{begin:?}");
+}
+
+/// Each file takes half a second at the rate.
+#[test]
+fn sessions_of_an_address_share_its_rate_and_another_has_its_own() {
+    let server = Running::with(|config| config.limits.rate_per_address = 400_000);
+    let content = noise(200_000);
+    server.write("x", &content);
+    let fetch = |from: IpAddr| {
+        let (mut client, _) = Client::from(from, server.address);
+        client.login("anonymous", "me@example.org");
+        let mut data = connect_from(from, client.passive_address());
+        client.expect("RETR x", 150);
+        let mut got = Vec::new();
+        data.read_to_end(&mut got).unwrap();
+        assert_eq!(client.reply().code, 226);
+        assert!(got == content);
+    };
+    let (shared, other) = (own_address(), own_address());
+    let begin = Instant::now();
+    let taken = thread::scope(|scope| {
+        let fetches = [shared, shared, shared, other].map(|from| {
+            scope.spawn(move || {
+                fetch(from);
+                begin.elapsed()
+            })
+        });
+        fetches.map(|fetch| fetch.join().unwrap())
+    });
+    // The last pieces of each, of 20,000 bytes, are not waited for, nor is the first of all.
+    let last = taken[..3].iter().max().unwrap();
+    assert!(*last > Duration::from_millis(1_250), "{taken:?}");
+    assert!(taken[3] < *last, "{taken:?}");
 }
 
 #[test]

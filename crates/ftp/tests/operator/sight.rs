@@ -3,7 +3,8 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::time::Duration;
 
 use fairwind_ftp::server::{LogTarget, console};
 
@@ -256,4 +257,34 @@ fn metrics_count_what_happens_and_are_for_this_machine_only() {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP/1.1 200"));
+}
+
+#[test]
+fn the_systems_log_has_a_record_for_each_command_and_no_password() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let log = UnixDatagram::bind(&path).unwrap();
+    log.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let server = Running::with(|config| config.command_log = Some(LogTarget::Syslog(path.clone())));
+    let mut client = Client::connect(server.address);
+    client.expect("USER alice", 331);
+    client.expect("PASS secret", 230);
+    client.expect("PWD", 257);
+    let records = [
+        ("event", "open"),
+        ("command", "USER alice"),
+        ("command", "PASS ****"),
+        ("command", "PWD"),
+    ];
+    for (what, value) in records {
+        let mut record = [0; 4_096];
+        let count = log.recv(&mut record).unwrap();
+        let record = std::str::from_utf8(&record[..count]).unwrap();
+        assert!(!record.contains("secret"), "{record}");
+        // RFC 3164: a priority ahead of it.
+        let (head, object) = record.split_at(record.find('{').unwrap());
+        assert!(head.starts_with('<') && head.contains('>'), "{record}");
+        let object: serde_json::Value = serde_json::from_str(object).unwrap();
+        assert_eq!(object[what], value, "{record}");
+    }
 }

@@ -274,6 +274,8 @@ pub(super) struct Script {
     pub tls: Option<Arc<ServerConfig>>,
     /// In place of the reply to AUTH.
     pub auth: Option<&'static str>,
+    /// In place of the reply to PROT.
+    pub prot: Option<&'static str>,
     pub content: Vec<u8>,
     /// Bytes after which data connections are cut off, one after the other; then they end in order.
     pub cuts: Vec<usize>,
@@ -407,7 +409,8 @@ fn serve(
             }
             "RNFR" => "350 ready".into(),
             "RNTO" => "250 done".into(),
-            "TYPE" | "PBSZ" | "PROT" | "OPTS" => "200 fine".into(),
+            "PROT" => script.prot.unwrap_or("200 fine").into(),
+            "TYPE" | "PBSZ" | "OPTS" => "200 fine".into(),
             "QUIT" => "221 bye".into(),
             _ => "502 no".into(),
         };
@@ -548,7 +551,54 @@ fn replies_that_came_in_clear_are_not_taken_for_replies_under_tls() {
 }
 
 #[test]
-fn a_server_that_does_not_protect_data_gets_none() {
+fn what_feat_does_not_name_is_tried_all_the_same() {
+    let authority = Authority::new();
+    let server = Scripted::start(Script {
+        tls: served(&authority),
+        content: b"x".into(),
+        ..Script::default()
+    });
+    let here = tempfile::tempdir().unwrap();
+    let wished = Options {
+        tls_policy: TlsPolicy::Offered,
+        ..trusting(&authority)
+    };
+    fetch(place("ftp", server.address), wished, &here.path().join("x")).unwrap();
+    let heard = server.heard.lock().unwrap();
+    let position = |verb: &str| heard.iter().position(|line| line.starts_with(verb));
+    assert!(position("AUTH TLS").is_some() && position("AUTH TLS") < position("USER"));
+    assert!(position("PROT P").is_some() && position("PROT P") < position("RETR"));
+}
+
+#[test]
+fn a_server_that_does_not_protect_data_is_asked_for_none() {
+    let authority = Authority::new();
+    for (reply, policy) in [
+        ("534 no", TlsPolicy::Required),
+        ("536 no", TlsPolicy::Offered),
+        ("502 what", TlsPolicy::Offered),
+    ] {
+        let server = Scripted::start(Script {
+            tls: served(&authority),
+            prot: Some(reply),
+            ..Script::default()
+        });
+        let here = tempfile::tempdir().unwrap();
+        let options = Options {
+            tls_policy: policy,
+            ..trusting(&authority)
+        };
+        let target = here.path().join("x");
+        let error = fetch(place("ftp", server.address), options, &target);
+        let error = error.err().unwrap().to_string();
+        assert!(error.contains(reply), "{error}");
+        assert!(server.has_heard("PROT P") && !server.has_heard("RETR"));
+        assert!(!target.exists());
+    }
+}
+
+#[test]
+fn what_does_not_begin_with_tls_is_told_nothing() {
     let server = Server::start();
     let here = tempfile::tempdir().unwrap();
     // Anything but TLS where TLS begins with the first byte.
