@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use fairwind_ftp::client::batch::{self, Job};
 use fairwind_ftp::client::{ChecksumPolicy, Options, Storage, third_party, tree};
+use fairwind_ftp::protocol::reply::{Reply, ReplyReader};
 
 use super::{connection, get, open_to_others, options};
 use crate::common::{Running, noise};
@@ -52,13 +53,9 @@ impl Owed {
         in_transfer: false,
     };
 
-    /// A line of a reply has come.
-    fn takes(&mut self, line: &str) {
-        let (code, rest) = line.split_at_checked(3).unwrap_or_default();
-        if code.parse::<u16>().is_err() || !rest.starts_with(' ') {
-            return;
-        }
-        self.in_transfer = code.starts_with('1');
+    /// One has come.
+    fn takes(&mut self, reply: &Reply) {
+        self.in_transfer = reply.is_preliminary();
         if !self.in_transfer {
             self.replies = self.replies.saturating_sub(1);
         }
@@ -119,14 +116,17 @@ impl Path {
     }
 
     fn hold_replies(&self, number: usize, server: TcpStream, client: TcpStream) {
+        let mut reader = ReplyReader::default();
         for line in BufReader::new(server).lines().map_while(Result::ok) {
             let Ok(client) = client.try_clone() else {
                 break;
             };
             let mut state = self.0.lock().unwrap();
             state.silent = 0;
-            if let Some(owed) = state.owed.get_mut(&number) {
-                owed.takes(&line);
+            if let Some(reply) = reader.take(&line).unwrap()
+                && let Some(owed) = state.owed.get_mut(&number)
+            {
+                owed.takes(&reply);
             }
             state
                 .held

@@ -191,8 +191,10 @@ impl Client {
         parse_passive_reply(&self.expect("PASV", 227).text()).unwrap()
     }
 
+    /// A data connection from the address of this client.
     pub(crate) fn passive(&mut self) -> TcpStream {
-        data(self.passive_address())
+        let own = self.stream.local_addr().unwrap().ip();
+        connect_from(own, self.passive_address())
     }
 
     pub(crate) fn extended_passive(&mut self) -> TcpStream {

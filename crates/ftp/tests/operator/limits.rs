@@ -5,9 +5,7 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{
-    Client, Process, Running, connect_from, eventually, loopback, noise, own_address,
-};
+use crate::common::{Client, Process, Running, eventually, loopback, noise, own_address};
 
 #[test]
 fn only_clients_of_admitted_networks_are_served() {
@@ -87,12 +85,7 @@ fn sessions_of_an_address_share_its_rate_and_another_has_its_own() {
     let fetch = |from: IpAddr| {
         let (mut client, _) = Client::from(from, server.address);
         client.login("anonymous", "me@example.org");
-        let mut data = connect_from(from, client.passive_address());
-        client.expect("RETR x", 150);
-        let mut got = Vec::new();
-        data.read_to_end(&mut got).unwrap();
-        assert_eq!(client.reply().code, 226);
-        assert!(got == content);
+        assert!(client.fetch("RETR x") == content);
     };
     let (shared, other) = (own_address(), own_address());
     let begin = Instant::now();
