@@ -10,6 +10,7 @@ pub mod drs;
 mod gate;
 mod keepalive;
 mod mover;
+mod pipe;
 mod plan;
 mod protection;
 mod rate_limited_log;

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use tokio::sync::Notify;
 
 use super::{Direction, Gate, Open, Protection, TransferWatcher};
+use crate::pipe::Pipe;
 
 /// Timeout of one wait for room in the socket. A single call of sendfile may wait up to four times.
 const WAIT_TIMEOUT: Duration = Duration::from_millis(12);
@@ -61,6 +62,9 @@ impl Stride {
         }
     }
 }
+
+/// After so many reads that filled the buffer one after the other, the path is fast.
+const FULL_READS: u32 = 8;
 
 /// Why a transfer ended early.
 #[derive(Debug, thiserror::Error)]
@@ -350,17 +354,31 @@ impl<'a> Mover<'a> {
         sink: &mut dyn Write,
         total: Option<u64>,
     ) -> Result<u64, TransferError> {
-        self.run(total, |mover| mover.receive_all_into(sink, total))
+        self.run(total, |mover| mover.receive_all_into(sink, None, total))
     }
 
+    /// Writes to the file, from its position on, all that arrives until the peer ends the stream. Without protection and
+    /// on a fast path, bytes are not copied through user space.
+    ///
+    /// # Errors
+    /// As [`send_file`](Self::send_file).
+    pub fn receive_file(self, file: &File, total: Option<u64>) -> Result<u64, TransferError> {
+        let pipe_to = self.protection.is_none().then_some(file);
+        self.run(total, |mover| {
+            mover.receive_all_into(&mut &*file, pipe_to, total)
+        })
+    }
+
+    /// What arrives fast may go straight to `pipe_to`, the file behind the sink.
     fn receive_all_into(
         &mut self,
         sink: &mut dyn Write,
+        pipe_to: Option<&File>,
         total: Option<u64>,
     ) -> Result<(), TransferError> {
         self.receives = true;
         let mut buffer = vec![0; CHUNK];
-        match self.receive_with(&mut buffer, sink, total) {
+        match self.receive_with(&mut buffer, sink, pipe_to, total) {
             Err(TransferError::Stopped) => {
                 self.drain(&mut buffer, sink)?;
                 Err(TransferError::Stopped)
@@ -395,9 +413,18 @@ impl<'a> Mover<'a> {
         &mut self,
         buffer: &mut [u8],
         sink: &mut dyn Write,
+        mut pipe_to: Option<&File>,
         total: Option<u64>,
     ) -> Result<(), TransferError> {
+        let mut full = 0;
         loop {
+            if full >= FULL_READS
+                && let Some(file) = pipe_to.take()
+                && let Ok(pipe) = Pipe::new()
+                && self.receive_through(pipe, file)?
+            {
+                return Ok(());
+            }
             let most = self.admitted(buffer.len())?;
             match self.read(&mut buffer[..most]) {
                 // Once stopped, an end of stream does not mean that all bytes have come.
@@ -407,6 +434,7 @@ impl<'a> Mover<'a> {
                     sink.write_all(&buffer[..count])
                         .map_err(TransferError::File)?;
                     self.moved(count)?;
+                    full = if count == buffer.len() { full + 1 } else { 0 };
                 }
                 Err(error) if is_wait(&error) => self.waited()?,
                 // Cut off, but behind the last byte.
@@ -414,6 +442,26 @@ impl<'a> Mover<'a> {
                     return sink.flush().map_err(TransferError::File);
                 }
                 Err(error) => return Err(self.broken(error)),
+            }
+        }
+    }
+
+    /// Receives until the peer ends the stream; false if the file cannot take the rest in this way.
+    fn receive_through(&mut self, mut pipe: Pipe, file: &File) -> Result<bool, TransferError> {
+        loop {
+            let most = self.admitted(Pipe::SIZE)?;
+            match pipe.fill(self.socket, most) {
+                Ok(0) if self.meter.is_stopped() => return Err(TransferError::Stopped),
+                Ok(0) => return Ok(true),
+                Ok(count) => {
+                    let goes_on = pipe.pour(count, file).map_err(TransferError::File)?;
+                    self.moved(count)?;
+                    if !goes_on {
+                        return Ok(false);
+                    }
+                }
+                Err(Errno::AGAIN | Errno::INTR) => self.waited()?,
+                Err(error) => return Err(self.broken(error.into())),
             }
         }
     }
@@ -698,6 +746,93 @@ mod tests {
         assert!(matches!(error, TransferError::Stopped), "{error}");
         assert_eq!(sink.got, [vec![1; 1_000], vec![2; 50_000]].concat());
         assert_eq!((meter.moved(), notes.ended), (51_000, Some(51_000)));
+    }
+
+    /// Takes its time, so that more waits in the socket than a buffer holds.
+    struct Slow<'a> {
+        meter: &'a Meter,
+        stops_at: u64,
+        moved: u64,
+        most_at_once: u64,
+    }
+
+    impl TransferWatcher for Slow<'_> {
+        fn started(&mut self, _: BorrowedFd<'_>, _: Option<u64>) {}
+        fn progressed(&mut self, moved: u64) {
+            self.most_at_once = self.most_at_once.max(moved - self.moved);
+            self.moved = moved;
+            if moved >= self.stops_at {
+                self.meter.stop();
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        fn ended(&mut self, _: u64) {}
+    }
+
+    /// Sends the bytes into a file behind 3 bytes, until they end or so many have moved; returns what the file holds,
+    /// and how many bytes moved at once at the most.
+    fn receive_into_file(file: &mut File, bytes: &[u8], stops_at: u64) -> (Vec<u8>, u64) {
+        file.write_all(b"abc").unwrap();
+        let (near, mut far) = pair();
+        let meter = Meter::default();
+        let mut slow = Slow {
+            meter: &meter,
+            stops_at,
+            moved: 0,
+            most_at_once: 0,
+        };
+        thread::scope(|threads| {
+            threads.spawn(move || far.write_all(bytes).map_err(drop));
+            let mover =
+                Mover::new(&near, &meter, &mut slow, Bounds::patience(TEST_TIMEOUT)).unwrap();
+            match mover.receive_file(file, None) {
+                Err(TransferError::Stopped) => assert!(meter.moved() >= stops_at),
+                moved => assert_eq!(moved.unwrap(), bytes.len() as u64),
+            }
+            drop(near);
+        });
+        let mut held = vec![0; file.metadata().unwrap().len() as usize];
+        file.read_exact_at(&mut held, 0).unwrap();
+        assert_eq!(held.len() as u64, meter.moved() + 3);
+        (held, slow.most_at_once)
+    }
+
+    /// 7 MB by chance, so many times.
+    fn noise(times: usize) -> Vec<u8> {
+        let mut bytes = vec![0; 7_000_003];
+        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).unwrap();
+        bytes.repeat(times)
+    }
+
+    #[test]
+    fn what_arrives_fast_goes_into_the_file_without_a_buffer() {
+        let bytes = noise(14);
+        let mut file = tempfile::tempfile().unwrap();
+        let (held, most) = receive_into_file(&mut file, &bytes, u64::MAX);
+        assert!(held[..3] == *b"abc" && held[3..] == bytes);
+        assert!(most > CHUNK as u64, "at most {most} bytes at once");
+    }
+
+    #[test]
+    fn a_file_has_all_that_came_before_a_stop() {
+        let bytes = noise(10);
+        let mut file = tempfile::tempfile().unwrap();
+        let (held, most) = receive_into_file(&mut file, &bytes, 40 << 20);
+        assert!(held[3..] == bytes[..held.len() - 3]);
+        assert!(most > CHUNK as u64, "at most {most} bytes at once");
+    }
+
+    #[test]
+    fn a_file_that_takes_no_bytes_from_a_pipe_gets_them_through_a_buffer() {
+        let bytes = noise(10);
+        let folder = tempfile::tempdir().unwrap();
+        // splice(2) refuses files in append mode.
+        let mut options = File::options();
+        options.read(true).append(true).create(true);
+        let mut file = options.open(folder.path().join("x")).unwrap();
+        let (held, most) = receive_into_file(&mut file, &bytes, u64::MAX);
+        assert!(held[3..] == bytes);
+        assert!(most > CHUNK as u64, "at most {most} bytes at once");
     }
 
     struct Woken(AtomicBool);

@@ -198,6 +198,11 @@ impl Upload {
         }
     }
 
+    /// The file, if bytes may be written to it without asking the quota.
+    pub(super) fn unmetered(&self) -> Option<&File> {
+        self.charge.is_none().then(|| self.file())
+    }
+
     /// Tells the quota how large the file is now.
     fn settle(&self) {
         if let (Some(charge), Some(partial)) = (&self.charge, &self.partial)

@@ -314,8 +314,13 @@ fn receive(
         Ok(false) => return Err(TransferError::Stopped),
         Ok(true) => {}
     }
+    let is_ascii = representation == Representation::Ascii;
+    let is_as_sent = !is_ascii && compression.level.is_none();
+    if let Some(file) = upload.unmetered().filter(|_| is_as_sent) {
+        return mover.receive_file(file, announced);
+    }
     let mut sink = upload.sink();
-    if representation == Representation::Ascii {
+    if is_ascii {
         sink = Box::new(FromNetwork::new(sink));
     }
     if compression.level.is_some() {
