@@ -11,13 +11,16 @@ authority() {
 		-keyout /root/ca.key -out /root/ca.pem
 }
 
-# A certificate for this machine, where the configuration has it.
+# A certificate for this machine, installed by the page's hook as certbot runs it, which has a running server read it.
 certify() {
 	openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -keyout /root/new.key -out /root/new.csr
 	openssl x509 -req -in /root/new.csr -CA /root/ca.pem -CAkey /root/ca.key -CAcreateserial -days 10 \
 		-extfile <(echo subjectAltName=DNS:localhost) -out /root/new.pem
-	install -m 600 /root/new.key /etc/fairwind/privkey.pem
-	install -m 644 /root/new.pem /etc/fairwind/fullchain.pem
+	install -D -m 644 /root/new.key /root/lineage/privkey.pem
+	install -m 644 /root/new.pem /root/lineage/fullchain.pem
+	block "$page" 'Get a certificate' bash >/etc/fairwind/renewed
+	chmod 755 /etc/fairwind/renewed
+	RENEWED_LINEAGE=/root/lineage /etc/fairwind/renewed
 }
 
 # The page's configuration, with a hash in place of its dots.
@@ -149,7 +152,6 @@ reload_leaves_no_gap() {
 	done) >/tmp/gaps 2>&1 &
 	certify
 	echo 'Another banner' >/etc/fairwind/banner
-	systemctl reload $unit
 	until_true 20 eval '[ "$(serial)" != "'"$before"'" ]'
 	systemctl reload $unit
 	wait $load

@@ -341,15 +341,14 @@ fn origin(task: &Task<'_>, done: &[Measured<'_>]) -> Section {
     let reports = tables
         .flat_map(|cells| cells.values())
         .chain(over_time.map(|(_, reports)| reports));
-    let days: BTreeSet<&str> = reports
-        .flatten()
-        .map(|report| report.day.as_str())
-        .collect();
+    let reports: Vec<&Report> = reports.flatten().collect();
+    let days: BTreeSet<&str> = reports.iter().map(|report| report.day.as_str()).collect();
     let days: Vec<&str> = days.into_iter().collect();
     let text = format!(
-        "Measured {} on {}, {}, {} processors, control {}, {} transfer(s) a cell or, with ±, more: `make \
+        "Measured {} by {} on {}, {}, {} processors, control {}, {} transfer(s) a cell or, with ±, more: `make \
          drsftp PAGE=docs/measurements/right-sizing.md`.\n",
         days.join(" and "),
+        builds(&reports),
         machine.cpu,
         kernel(&machine),
         machine.cores,
@@ -357,6 +356,18 @@ fn origin(task: &Task<'_>, done: &[Measured<'_>]) -> Section {
         task.options.repetitions.unwrap_or(1)
     );
     Section::text("run", text)
+}
+
+/// Of how many programs the transfers are: those of several cannot be compared.
+fn builds(reports: &[&Report]) -> String {
+    let programs: BTreeSet<&str> = reports
+        .iter()
+        .map(|report| report.program.as_str())
+        .collect();
+    match programs.len() {
+        1 => "one build of `fairwind`".to_owned(),
+        count => format!("{count} different builds of `fairwind`"),
+    }
 }
 
 fn sizes(cells: &Cells) -> BTreeSet<u64> {
@@ -491,6 +502,16 @@ mod tests {
         assert_eq!(rate_and_spread(&at(&[85.4])), "85.4");
         assert_eq!(rate_and_spread(&at(&[84.0, 86.0])), "85.0 ± 1.4");
         assert_eq!(efficiency(&at(&[84.0, 86.0])), 85.0);
+    }
+
+    #[test]
+    fn transfers_by_several_programs_are_told_from_those_by_one() {
+        let [one, other] = ["a", "b"].map(|program| Report {
+            program: program.to_owned(),
+            ..report(json!({}))
+        });
+        assert_eq!(builds(&[&one, &one]), "one build of `fairwind`");
+        assert_eq!(builds(&[&one, &other]), "2 different builds of `fairwind`");
     }
 
     #[test]
