@@ -16,7 +16,7 @@ mod places;
 pub(crate) mod proftpd;
 mod ranges;
 mod renames;
-mod routes;
+pub(crate) mod routes;
 mod scripted;
 mod turns;
 mod wrong;

@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 use crate::common::{Client, TIMEOUT, noise};
 
 /// More than the buffers of a connection hold: a download lasts until its client reads.
-const LARGE: usize = 48_000_000;
+pub(crate) const LARGE: usize = 48_000_000;
 /// Advice that is not asked for again in a test.
-const NEVER: f64 = 3600.0;
+pub(crate) const NEVER: f64 = 3600.0;
 
 /// A server that asks the advisor at this URL, with these lines besides. Unless they say otherwise, the module is on and
 /// patient: the machine may be busy.
-fn asking(folder: &ProftpdFolder, url: &str, lines: &str) -> Proftpd {
+pub(crate) fn asking(folder: &ProftpdFolder, url: &str, lines: &str) -> Proftpd {
     let otherwise = |directive: &str| lines.contains(directive);
     let mut text = format!("FairwindAdvisor {url}\n");
     for (directive, value) in [("FairwindEngine", "on"), ("FairwindTimeout", "5000")] {
@@ -42,19 +42,19 @@ fn alice(address: SocketAddr) -> Client {
 }
 
 /// The other end of this connection, as the kernel has it.
-fn server_end(data: &TcpStream) -> String {
+pub(crate) fn server_end(data: &TcpStream) -> String {
     let (ours, its) = (data.local_addr().unwrap(), data.peer_addr().unwrap());
     // Clients of other servers may have the same port.
     let filter = format!("src {its} and dst {ours}");
     let output = Command::new("ss")
-        .args(["-tinH", &filter])
+        .args(["-tinmH", &filter])
         .output()
         .unwrap();
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// The congestion control of the server's end.
-fn control(data: &TcpStream) -> String {
+pub(crate) fn control(data: &TcpStream) -> String {
     let text = server_end(data);
     let known = allowed();
     let name = text
@@ -64,7 +64,7 @@ fn control(data: &TcpStream) -> String {
 }
 
 /// The congestion controls that anybody may take; the default comes first.
-fn allowed() -> Vec<String> {
+pub(crate) fn allowed() -> Vec<String> {
     let words = |name: &str| -> Vec<String> {
         let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap();
         text.split_whitespace().map(str::to_owned).collect()
@@ -94,7 +94,7 @@ fn fetch(client: &mut Client, command: &str) -> Vec<u8> {
     bytes
 }
 
-fn read_all(mut data: TcpStream) -> Vec<u8> {
+fn read_all(mut data: impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
     data.read_to_end(&mut bytes).unwrap();
     bytes
@@ -105,25 +105,42 @@ fn changes_three_times(lines: &str, open: fn(&mut Client) -> TcpStream) {
     let Some(folder) = or_skip(ProftpdFolder::new()) else {
         return;
     };
-    let (first, other) = (json!(null), json!(other_control()));
-    let advisor = TestAdvisor::answering(vec![by(&other, 1.0), by(&first, 1.0), by(&other, NEVER)]);
+    let advisor = changing_its_mind();
     let server = asking(&folder, &advisor.url(), lines);
     let bytes = noise(LARGE);
     folder.serve("x", &bytes);
     let mut client = alice(server.address);
     let data = open(&mut client);
+    follows_three_changes(&folder, &advisor, data, |data| data, &bytes);
+    assert_eq!(client.reply().code, 226);
+}
+
+/// Advises another control, the default, and the other one again.
+pub(crate) fn changing_its_mind() -> TestAdvisor {
+    let (first, other) = (json!(null), json!(other_control()));
+    TestAdvisor::answering(vec![by(&other, 1.0), by(&first, 1.0), by(&other, NEVER)])
+}
+
+/// Reads these bytes from a server that asks an advisor of this mind, so slowly that the transfer lasts for all its changes.
+pub(crate) fn follows_three_changes<T: Read>(
+    folder: &ProftpdFolder,
+    advisor: &TestAdvisor,
+    mut data: T,
+    socket: fn(&T) -> &TcpStream,
+    bytes: &[u8],
+) {
     // Too little to let the transfer end, enough to let it go on.
     let mut part = vec![0; 100_000];
     let mut read = 0;
     let end = Instant::now() + TIMEOUT;
     // The reply that opens the transfer comes before the advice.
-    wait_until("advised", || control(&data) == other_control());
+    wait_until("advised", || control(socket(&data)) == other_control());
     let mut seen = vec![other_control()];
-    while advisor.asked().len() < 3 || control(&data) != other_control() {
+    while advisor.asked().len() < 3 || control(socket(&data)) != other_control() {
         let log = folder.text("fairwind.log");
         assert!(Instant::now() < end, "{seen:?} {log}");
-        seen.push(control(&data));
-        (&data).read_exact(&mut part).unwrap();
+        seen.push(control(socket(&data)));
+        data.read_exact(&mut part).unwrap();
         assert!(part == bytes[read..read + part.len()]);
         read += part.len();
         std::thread::sleep(Duration::from_millis(20));
@@ -131,21 +148,27 @@ fn changes_three_times(lines: &str, open: fn(&mut Client) -> TcpStream) {
     seen.push(other_control());
     seen.dedup();
     assert!(read_all(data) == bytes[read..]);
-    assert_eq!(client.reply().code, 226);
     let log = folder.text("fairwind.log");
     assert_eq!(
         seen,
         [other_control(), allowed()[0].clone(), other_control()],
         "{log}"
     );
-    let (a, b) = (&allowed()[0], other_control());
-    let changes: Vec<_> = log
-        .lines()
-        .filter_map(|line| line.split_once(": congestion control "))
-        .collect();
-    let changes: Vec<_> = changes.iter().map(|(_, change)| *change).collect();
+    let told = changes(&log, "congestion control");
+    assert_eq!(told, three(&allowed()[0], &other_control()), "{log}");
+}
+
+/// What the module's log says of changes of this.
+pub(crate) fn changes<'a>(log: &'a str, what: &str) -> Vec<&'a str> {
+    let before = format!(": {what} ");
+    let changes = log.lines().filter_map(|line| line.split_once(&before));
+    changes.map(|(_, change)| change).collect()
+}
+
+/// Three changes, from `a` to `b` and back, and to `b` again, as they are told.
+pub(crate) fn three(a: &str, b: &str) -> [String; 3] {
     let told = |from: &str, to: &str| format!("{from} -> {to}: because the test says so");
-    assert_eq!(changes, [told(a, &b), told(&b, a), told(a, &b)], "{log}");
+    [told(a, b), told(b, a), told(a, b)]
 }
 
 fn passive(client: &mut Client) -> TcpStream {

@@ -9,6 +9,8 @@ mod kernel;
 mod memory;
 mod ours;
 mod peers;
+mod proftpd;
+mod proxies;
 mod resumption;
 mod revocation;
 mod servers;

@@ -45,6 +45,10 @@ pub(super) struct Listening {
 pub(super) struct Channel {
     /// The connection.
     pub stream: TcpStream,
+    /// Its addresses here and there. The kernel forgets the latter when the peer resets the connection, though what
+    /// came before that can still be read.
+    pub local: SocketAddr,
+    pub peer: SocketAddr,
     /// The listening socket.
     pub listener: Option<Arc<TcpListener>>,
     /// TLS, once its handshake is over.
@@ -123,6 +127,8 @@ impl Listening {
                 self.plan.settle(SockRef::from(&stream))?;
                 self.plan.settle(SockRef::from(&*self.socket))?;
                 return Ok(Channel {
+                    local: stream.local_addr()?,
+                    peer,
                     stream,
                     listener: Some(Arc::clone(&self.socket)),
                     protection: None,
@@ -178,6 +184,8 @@ async fn connect(address: SocketAddr, local: IpAddr, plan: &SocketPlan) -> io::R
         .into_std()?;
     plan.settle(SockRef::from(&stream))?;
     Ok(Channel {
+        local: stream.local_addr()?,
+        peer: address,
         stream,
         listener: None,
         protection: None,

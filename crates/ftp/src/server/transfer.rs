@@ -361,20 +361,14 @@ impl Session {
         let awaits_end = tls.is_some_and(DataTls::awaits_end);
         let (stream, limits) = (channel.stream, &self.shared.config.limits);
         let silence = limits.silence(Some(work.direction()));
-        let ends = limit_silence(SockRef::from(&stream), silence)
-            .and_then(|()| Ok((stream.local_addr()?, stream.peer_addr()?)));
-        let (local, peer) = match ends {
-            Ok(ends) => ends,
-            // The client has gone already.
-            Err(error) => {
-                let error = TransferError::Connection(error);
-                return Ok((work.ends_with(error), Interruption::None));
-            }
-        };
+        if let Err(error) = limit_silence(SockRef::from(&stream), silence) {
+            let error = TransferError::Connection(error);
+            return Ok((work.ends_with(error), Interruption::None));
+        }
         let transfer = Transfer {
             direction: work.direction(),
-            local,
-            peer,
+            local: channel.local,
+            peer: channel.peer,
             listener: channel.listener,
             total: work.total(),
             protector,

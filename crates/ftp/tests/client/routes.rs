@@ -47,12 +47,9 @@ impl TestProxy {
 }
 
 fn serve(mut client: TcpStream, count: &AtomicUsize) -> io::Result<()> {
-    let mut first = [0];
-    client.read_exact(&mut first)?;
-    let server = match first {
-        [5] => socks(&mut client)?,
-        _ => http(&mut client)?,
-    };
+    let asked = Asked::by(&mut client)?;
+    let server = asked.connect()?;
+    client.write_all(asked.granted)?;
     count.fetch_add(1, Ordering::Relaxed);
     let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
     let up = thread::spawn(move || {
@@ -66,8 +63,32 @@ fn serve(mut client: TcpStream, count: &AtomicUsize) -> io::Result<()> {
     Ok(())
 }
 
-/// RFC 1928 with the user `anna` and the password `pass:word`, which has to be used.
-fn socks(client: &mut TcpStream) -> io::Result<TcpStream> {
+/// What a client asks a proxy for.
+pub(crate) struct Asked {
+    pub host: String,
+    pub port: u16,
+    /// The answer that it is connected.
+    pub granted: &'static [u8],
+}
+
+impl Asked {
+    /// By SOCKS or HTTP, as the user `anna` with the password `pass:word`, which have to be used.
+    pub(crate) fn by(client: &mut TcpStream) -> io::Result<Self> {
+        let mut first = [0];
+        client.read_exact(&mut first)?;
+        match first {
+            [5] => socks(client),
+            _ => http(client),
+        }
+    }
+
+    pub(crate) fn connect(&self) -> io::Result<TcpStream> {
+        TcpStream::connect((self.host.as_str(), self.port))
+    }
+}
+
+/// RFC 1928 and RFC 1929.
+fn socks(client: &mut TcpStream) -> io::Result<Asked> {
     let exactly = |client: &mut TcpStream, count: usize| {
         let mut bytes = vec![0; count];
         client.read_exact(&mut bytes).map(|()| bytes)
@@ -95,12 +116,14 @@ fn socks(client: &mut TcpStream) -> io::Result<TcpStream> {
         }
     };
     let port: [u8; 2] = exactly(client, 2)?.try_into().unwrap();
-    let server = TcpStream::connect((host.as_str(), u16::from_be_bytes(port)))?;
-    client.write_all(&[5, 0, 0, 3, 4, b'h', b'o', b's', b't', 0, 7])?;
-    Ok(server)
+    Ok(Asked {
+        host,
+        port: u16::from_be_bytes(port),
+        granted: &[5, 0, 0, 3, 4, b'h', b'o', b's', b't', 0, 7],
+    })
 }
 
-fn http(client: &mut TcpStream) -> io::Result<TcpStream> {
+fn http(client: &mut TcpStream) -> io::Result<Asked> {
     let mut request = b"C".to_vec();
     while !request.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -110,10 +133,13 @@ fn http(client: &mut TcpStream) -> io::Result<TcpStream> {
     let request = String::from_utf8(request).unwrap();
     // `anna:pass:word`
     assert!(request.contains("\r\nProxy-Authorization: Basic YW5uYTpwYXNzOndvcmQ=\r\n"));
-    let host = request.split(' ').nth(1).unwrap();
-    let server = TcpStream::connect(host)?;
-    client.write_all(b"HTTP/1.1 200 Connected\r\nVia: test\r\n\r\n")?;
-    Ok(server)
+    let target = request.split(' ').nth(1).unwrap();
+    let (host, port) = target.rsplit_once(':').unwrap();
+    Ok(Asked {
+        host: host.to_owned(),
+        port: port.parse().unwrap(),
+        granted: b"HTTP/1.1 200 Connected\r\nVia: test\r\n\r\n",
+    })
 }
 
 fn through(proxy: &str) -> Options {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fairwind_ftp::server::Limits;
-use rustls::ClientConfig;
+use rustls::{ClientConfig, version};
 
-use super::{End, Secure, Server, tls};
+use super::{End, Secure, Server, Tls, tls};
 use crate::common::{Client, noise};
 
 #[test]
@@ -178,6 +178,40 @@ fn a_cut_behind_the_last_byte_announced_cuts_nothing_off() {
     client.expect("ALLO 100001", 200);
     assert_eq!(client.give("STOR z", &content, End::Cut).code, 426);
     assert!(!server.running.path("z").exists());
+}
+
+/// Who closes without having read what the server has still to say, tickets, resets the connection (RFC 9293 section 3.6.1).
+#[test]
+fn an_upload_is_whole_though_its_client_resets_the_connection_behind_it() {
+    let server = Server::start();
+    let content = noise(1_000);
+    for _ in 0..5 {
+        // Without the tickets that it does not read, it has only those of its control connection.
+        let mut client = Secure::alice_as(&server, server.authority.client(&[&version::TLS13]));
+        let mut data = client.protected();
+        client.expect("STOR y", 150);
+        let Tls { conn, sock } = &mut data;
+        while conn.is_handshaking() {
+            while conn.wants_write() {
+                conn.write_tls(sock).unwrap();
+            }
+            conn.read_tls(sock).unwrap();
+            conn.process_new_packets().unwrap();
+        }
+        // All at once, with the last message of the handshake, which the tickets answer.
+        conn.writer().write_all(&content).unwrap();
+        conn.send_close_notify();
+        let mut rest = Vec::new();
+        while conn.wants_write() {
+            conn.write_tls(&mut rest).unwrap();
+        }
+        sock.write_all(&rest).unwrap();
+        drop(data);
+        let reply = client.reply();
+        assert_eq!(reply.code, 226, "{reply}");
+        assert!(server.running.read("y") == content);
+        client.expect("DELE y", 250);
+    }
 }
 
 #[test]
