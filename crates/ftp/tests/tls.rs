@@ -9,6 +9,7 @@ mod kernel;
 mod memory;
 mod ours;
 mod peers;
+mod renegotiation;
 mod resumption;
 mod revocation;
 mod servers;
