@@ -5,6 +5,7 @@ mod filezilla;
 mod flood;
 mod hostile;
 mod hosts;
+mod impostors;
 mod kernel;
 mod memory;
 mod ours;
