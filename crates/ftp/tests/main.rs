@@ -11,6 +11,7 @@ mod partials;
 mod patterns;
 mod peers;
 mod proftpd;
+mod races;
 mod replies;
 mod server;
 mod strangers;

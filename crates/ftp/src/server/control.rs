@@ -1,13 +1,15 @@
 //! The server's side of a control connection, plain or under TLS.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::time::Duration;
 
 use fairwind_kernel::TcpInfo;
 use fairwind_transfer::limit_silence;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
@@ -49,7 +51,7 @@ impl Stream {
     async fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(stream) => read_plain(stream, bytes).await,
-            Self::Tls(stream) => match stream.read(bytes).await {
+            Self::Tls(stream) => match read_tls(stream, bytes).await {
                 // Many clients leave without TLS's closing message. Commands are whole lines: none is lost.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
                 read => read,
@@ -75,6 +77,21 @@ impl Stream {
 async fn read_plain(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
     let read = || Ok(rustix::io::read(stream, &mut *bytes)?);
     stream.async_io(Interest::READABLE, read).await
+}
+
+/// Reads what has come. What TLS itself answers, such as that nothing is negotiated anew, goes out at once: `TlsStream`'s
+/// own read leaves it to the next reply, for which the client may not ask before it has that answer.
+async fn read_tls(stream: &mut TlsStream<TcpStream>, bytes: &mut [u8]) -> io::Result<usize> {
+    let read = poll_fn(|context| {
+        let mut buffer = ReadBuf::new(bytes);
+        let read = Pin::new(&mut *stream).poll_read(context, &mut buffer);
+        if stream.get_ref().1.wants_write() {
+            // An error comes again with the next reply.
+            let _ = Pin::new(&mut *stream).poll_flush(context);
+        }
+        read.map_ok(|()| buffer.filled().len())
+    });
+    read.await
 }
 
 /// Lines in, replies out.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairwind_ftp::server::TlsConfig;
+use fairwind_ftp::tls::Fingerprint;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
     KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
@@ -28,6 +29,23 @@ pub(super) struct Issued {
     pub key: String,
     /// What a revocation list names it by.
     pub serial: u64,
+}
+
+impl Issued {
+    /// A certificate for these names that no authority has signed.
+    pub(super) fn by_itself(names: &[&str]) -> Self {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let signed = rcgen::generate_simple_self_signed(names).unwrap();
+        Self {
+            certificate: signed.cert.pem(),
+            key: signed.signing_key.serialize_pem(),
+            serial: 1,
+        }
+    }
+
+    pub(super) fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(&CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap())
+    }
 }
 
 /// When a certificate is valid.

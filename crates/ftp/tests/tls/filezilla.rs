@@ -21,7 +21,7 @@ const VERSIONS: [(&str, &SupportedProtocolVersion); 2] =
     [("1.2", &version::TLS12), ("1.3", &version::TLS13)];
 
 /// One of the scripts.
-fn script(name: &str) -> Option<Command> {
+pub(super) fn script(name: &str) -> Option<Command> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls/filezilla");
     let python = |arguments: &[&str]| {
         let mut command = Command::new("/usr/bin/python3");
@@ -34,16 +34,16 @@ fn script(name: &str) -> Option<Command> {
 }
 
 /// A server with the rules of FileZilla Server.
-struct FileZilla {
-    process: Process,
-    authority: Authority,
+pub(super) struct FileZilla {
+    pub process: Process,
+    pub authority: Authority,
     directory: tempfile::TempDir,
-    log: PathBuf,
+    pub log: PathBuf,
     _log: tempfile::TempDir,
 }
 
 impl FileZilla {
-    fn start(settings: &[&str]) -> Option<Self> {
+    pub(super) fn start(settings: &[&str]) -> Option<Self> {
         let mut command = script("server.py")?;
         let authority = Authority::new();
         let files = authority.server_files();
@@ -63,7 +63,7 @@ impl FileZilla {
         })
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 

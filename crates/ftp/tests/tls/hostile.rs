@@ -244,10 +244,9 @@ fn a_client_in_clear_is_refused_a_protected_data_connection() {
     assert_eq!(client.reply().code, 522);
 }
 
-/// A second handshake in the middle of a session (TLS 1.2 calls it a renegotiation): the first of it that comes ends
-/// the session.
+/// What is not encrypted by the session's keys ends it. A second handshake under them is in `renegotiation`.
 #[test]
-fn a_second_handshake_ends_the_session() {
+fn a_second_handshake_in_clear_ends_the_session() {
     let server = Server::start();
     let mut client = Secure::alice(&server);
     let mut again = tls(

@@ -18,7 +18,10 @@ use fairwind_transfer::Buffer;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};
+use rustls::{
+    ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned,
+    SupportedProtocolVersion,
+};
 
 use super::authority::{Issued, Time};
 use super::{Authority, Server};
@@ -198,12 +201,7 @@ fn certificates_that_are_not_the_servers_are_refused_with_the_reason() {
     let foreign = Authority::new().issue(&["localhost"]);
     let error = failure(&foreign, &authority, ca());
     assert!(error.contains("from no known authority"), "{error}");
-    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let own = Issued {
-        certificate: signed.cert.pem(),
-        key: signed.signing_key.serialize_pem(),
-        serial: 1,
-    };
+    let own = Issued::by_itself(&["localhost"]);
     assert!(failure(&own, &authority, ca()).contains("from no known authority"));
 }
 
@@ -211,7 +209,6 @@ fn certificates_that_are_not_the_servers_are_refused_with_the_reason() {
 fn a_fingerprint_stands_for_authority_name_and_time_and_for_nothing_else() {
     let authority = Authority::new();
     let old = authority.issue_at(&["example.org"], Time::Past);
-    let der = CertificateDer::from_pem_slice(old.certificate.as_bytes()).unwrap();
     let of = |fingerprint| TlsSettings {
         fingerprint: Some(fingerprint),
         ..TlsSettings::default()
@@ -226,7 +223,7 @@ fn a_fingerprint_stands_for_authority_name_and_time_and_for_nothing_else() {
     let here = tempfile::tempdir().unwrap();
     let target = here.path().join("x");
     let place = || place("ftpes", server.running.address);
-    fetch(place(), options(of(Fingerprint::of(&der))), &target).unwrap();
+    fetch(place(), options(of(old.fingerprint())), &target).unwrap();
     let notes = Arc::new(Notes::default());
     let options = Options {
         progress: notes.clone(),
@@ -272,6 +269,8 @@ impl Progress for Notes {
 #[derive(Clone, Default)]
 pub(super) struct Script {
     pub tls: Option<Arc<ServerConfig>>,
+    /// TLS of its data connections, if it is not that of the control connection.
+    pub data_tls: Option<Arc<ServerConfig>>,
     /// In place of the reply to AUTH.
     pub auth: Option<&'static str>,
     /// In place of the reply to PROT.
@@ -285,6 +284,13 @@ pub(super) struct Script {
     pub as_client: Option<Arc<ClientConfig>>,
     /// What it has stored.
     pub stored: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Script {
+    fn data_connection(&self, stream: TcpStream) -> StreamOwned<ServerConnection, TcpStream> {
+        let tls = self.data_tls.clone().or_else(|| self.tls.clone());
+        StreamOwned::new(ServerConnection::new(tls.unwrap()).unwrap(), stream)
+    }
 }
 
 pub(super) struct Scripted {
@@ -372,9 +378,7 @@ fn serve(
                 lines.get_mut().write_all(b"150 here\r\n")?;
                 lines.get_mut().flush()?;
                 let (stream, _) = passive.take().unwrap().accept()?;
-                let tls = script.tls.clone().unwrap();
-                let connection = ServerConnection::new(tls).unwrap();
-                let mut stream = StreamOwned::new(connection, stream);
+                let mut stream = script.data_connection(stream);
                 let rest = &script.content[std::mem::take(&mut first)..];
                 match cut() {
                     // A plain FIN, as anybody between the two can make it.
@@ -399,12 +403,23 @@ fn serve(
                 lines.get_mut().write_all(b"150 go on\r\n")?;
                 lines.get_mut().flush()?;
                 let (stream, _) = passive.take().unwrap().accept()?;
-                let config = script.as_client.clone().unwrap();
-                let name = ServerName::try_from("localhost").unwrap();
-                let connection = ClientConnection::new(config, name).unwrap();
+                let mut data: Box<dyn Read> = match script.as_client.clone() {
+                    Some(config) => {
+                        let name = ServerName::try_from("localhost").unwrap();
+                        let connection = ClientConnection::new(config, name).unwrap();
+                        Box::new(StreamOwned::new(connection, stream))
+                    }
+                    None => Box::new(script.data_connection(stream)),
+                };
                 let mut content = Vec::new();
-                StreamOwned::new(connection, stream).read_to_end(&mut content)?;
+                let ended = data.read_to_end(&mut content);
+                // What has come before an error counts, too.
+                heard
+                    .lock()
+                    .unwrap()
+                    .push(format!("{} bytes", content.len()));
                 *script.stored.lock().unwrap() = content;
+                ended?;
                 "226 all of it".into()
             }
             "RNFR" => "350 ready".into(),
@@ -424,10 +439,18 @@ pub(super) fn served(authority: &Authority) -> Option<Arc<ServerConfig>> {
 
 /// TLS of a server with this certificate.
 pub(super) fn serving(issued: &Issued) -> ServerConfig {
+    serving_under(issued, rustls::ALL_VERSIONS)
+}
+
+/// The same under these versions.
+pub(super) fn serving_under(
+    issued: &Issued,
+    versions: &[&'static SupportedProtocolVersion],
+) -> ServerConfig {
     let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key);

@@ -180,6 +180,84 @@ for version in [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]:
     run(&mut command);
 }
 
+/// Python's own class, which begins a TLS session of its own on every data connection.
+#[test]
+fn ftplib_as_it_is_moves_files_where_resumption_is_not_demanded_and_is_told_so_where_it_is() {
+    if !have("python3") {
+        return;
+    }
+    let script = r#"
+import ftplib, io, ssl, sys
+port, ca, demanded = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "true"
+for version in [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]:
+    context = ssl.create_default_context(cafile=ca)
+    context.minimum_version = context.maximum_version = version
+    ftp = ftplib.FTP_TLS(context=context, timeout=20)
+    ftp.connect("localhost", port)
+    ftp.login("alice", "secret")
+    ftp.prot_p()
+    assert ftp.sock.version() == version.name.replace("_", ".", 1).replace("_", "."), ftp.sock.version()
+    def get(**how):
+        got = io.BytesIO()
+        ftp.retrbinary("RETR x", got.write, **how)
+        return got.getvalue()
+    if demanded:
+        lines = []
+        for refused in [
+            get,
+            lambda: ftp.storbinary("STOR y", io.BytesIO(b"y")),
+            ftp.nlst,
+            lambda: ftp.retrlines("LIST", lines.append),
+            lambda: list(ftp.mlsd()),
+        ]:
+            try:
+                try:
+                    refused()
+                except OSError:
+                    # Of the data connection; the server says why.
+                    ftp.voidresp()
+                raise SystemExit("a session need not be resumed")
+            except ftplib.error_perm as error:
+                assert str(error).startswith("522"), error
+                assert "must resume" in str(error), error
+        assert not lines
+        ftp.quit()
+        continue
+    for passive in [True, False]:
+        ftp.set_pasv(passive)
+        content = get()
+        assert len(content) == 700_000
+        assert get(rest=1000) == content[1000:]
+        for _ in range(3):
+            ftp.storbinary("STOR y", io.BytesIO(content))
+            assert ftp.size("y") == 700_000
+        ftp.storbinary("APPE y", io.BytesIO(b"more"))
+        ftp.rename("y", "x")
+        assert get() == content + b"more"
+        ftp.storbinary("STOR x", io.BytesIO(content))
+        assert ftp.nlst() == ["x"], ftp.nlst()
+        lines = []
+        ftp.retrlines("LIST", lines.append)
+        assert len(lines) == 1 and lines[0].endswith(" x"), lines
+        names = [name for name, facts in ftp.mlsd() if facts["type"] == "file"]
+        assert names == ["x"], names
+    ftp.quit()
+"#;
+    let content = noise(700_000);
+    for demanded in [false, true] {
+        let server = Server::with(|tls| tls.resumption = demanded);
+        server.running.write("x", &content);
+        let port = server.running.address.port().to_string();
+        let mut command = Command::new("python3");
+        command
+            .args(["-c", script, &port])
+            .arg(server.authority.ca_file());
+        run(command.arg(demanded.to_string()));
+        assert!(server.running.read("x") == content);
+        assert!(!server.running.path("y").exists());
+    }
+}
+
 #[test]
 fn rclone_copies_and_syncs() {
     if !have("rclone") {

@@ -15,10 +15,8 @@ use fairwind_ftp::client::{
 };
 use fairwind_ftp::protocol::host_port::{format_port, parse_epsv_reply, parse_passive_reply};
 use fairwind_ftp::server::TlsConfig;
-use fairwind_ftp::tls::{Fingerprint, TlsSettings};
+use fairwind_ftp::tls::TlsSettings;
 use fairwind_transfer::Buffer;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use rustls::{ServerConnection, StreamOwned};
 
 use super::authority::Issued;
@@ -198,8 +196,7 @@ fn with_peer(server: &Server, known_by: &str) -> Secure {
 }
 
 fn fingerprint(issued: &Issued) -> String {
-    let der = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
-    format!("CERTIFICATE {}", Fingerprint::of(&der))
+    format!("CERTIFICATE {}", issued.fingerprint())
 }
 
 /// What a command gives to who comes to its data connection with this configuration.

@@ -10,6 +10,7 @@ SERVER, CLIENT, NO_SIGNAL, NO_AUTO_SEND_TICKET = 1, 2, 1 << 6, 1 << 21
 CRD_CERTIFICATE, NAME_DNS, X509_FMT_PEM, SHUT_WR = 1, 1, 1, 1
 ALPN_MANDATORY, ALPN_SERVER_PRECEDENCE = 1, 1 << 1
 E_AGAIN, E_INTERRUPTED = -28, -52
+E_WARNING_ALERT_RECEIVED, A_NO_RENEGOTIATION = -16, 100
 VERSIONS = {4: "1.2", 5: "1.3"}
 
 
@@ -66,6 +67,8 @@ class Tls:
     def __init__(self, stream, flags, credentials, priority, names, alpn):
         self.stream = stream
         self.credentials = credentials
+        # Renegotiations that the other end did not want.
+        self.declined = 0
         self.handle = ctypes.c_void_p()
         must(lib.gnutls_init(ctypes.byref(self.handle), flags | NO_SIGNAL))
         must(lib.gnutls_priority_set_direct(self.handle, priority.encode(), None))
@@ -120,14 +123,32 @@ class Tls:
     def recv(self, size):
         """Empty at close_notify; an error if the stream ends without."""
         buffer = ctypes.create_string_buffer(size)
-        got = repeated(lib.gnutls_record_recv, self.handle, buffer, size)
-        return buffer.raw[:got]
+        while True:
+            try:
+                got = repeated(lib.gnutls_record_recv, self.handle, buffer, size)
+                return buffer.raw[:got]
+            except TlsError as error:
+                if not self.is_declined(error):
+                    raise
+                self.declined += 1
 
     def sendall(self, content):
         at = 0
         while at < len(content):
             part = content[at : at + 16384]
             at += repeated(lib.gnutls_record_send, self.handle, part, len(part))
+
+    def ask_for_renegotiation(self):
+        """A server's request, under TLS 1.2. The answer comes with what is received."""
+        repeated(lib.gnutls_rehandshake, self.handle)
+
+    def renegotiate(self):
+        """A client's second handshake, under TLS 1.2."""
+        repeated(lib.gnutls_handshake, self.handle)
+
+    def is_declined(self, error):
+        alert = lib.gnutls_alert_get(self.handle)
+        return (error.code, alert) == (E_WARNING_ALERT_RECEIVED, A_NO_RENEGOTIATION)
 
     def send_ticket(self):
         if self.version == "1.3":

@@ -12,8 +12,10 @@ TLS is GnuTLS, as it is there, and set up in the same way:
 - Nothing may come behind AUTH in clear, and five refused commands before the login end the session.
 
 Settings: versions=1.2 or 1.3 (both unless given), implicit=1, cut=BYTES: the first download is cut off after so many,
-without close_notify. Each handshake is a line of LOG: which session, which
-connection, version, ALPN, `resumed` or `new`.
+without close_notify; renegotiate=WHERE:COUNT: so many requests to negotiate anew, on the `control` connection ahead of
+the first replies after the login, or on each `data` connection ahead of its bytes. Each handshake is a line of LOG: which
+session, which connection, version, ALPN, `resumed` or `new`; so is each end of a connection on which the client declined
+to negotiate anew: which session, which connection, `declined`, how often.
 """
 
 import os
@@ -30,12 +32,17 @@ own_credentials = credentials(certificate, key)
 spoken = versions(settings.get("versions", "1.2,1.3"))
 implicit = "implicit" in settings
 cuts = [int(settings["cut"])] if "cut" in settings else []
+requests = {"control": 0, "data": 0}
+if "renegotiate" in settings:
+    where, count = settings["renegotiate"].split(":")
+    requests[where] = int(count)
 numbers = iter(range(1, 1 << 30))
 lock = threading.Lock()
 
 
 class Plain:
     name = b""
+    declined = 0
 
     def __init__(self, stream):
         self.stream = stream
@@ -108,6 +115,7 @@ class Session:
         self.secure = self.protects = self.logged_in = False
         self.user = self.renamed = self.data = None
         self.rest = self.failures = 0
+        self.requests = requests["control"]
         self.cwd = "/"
 
     def run(self):
@@ -123,7 +131,16 @@ class Session:
             # The client has left.
             pass
         finally:
+            self.note_declined(self.control, "control")
             self.stream.close()
+
+    def note(self, what, *words):
+        with lock, open(log, "a") as lines:
+            print(self.number, what, *words, file=lines)
+
+    def note_declined(self, connection, what):
+        if connection.declined:
+            self.note(what, "declined", connection.declined)
 
     def protect(self):
         names = [b"x-filezilla-ftp", b"ftp"]
@@ -133,9 +150,8 @@ class Session:
     def tls(self, stream, names, what):
         """TLS on one of the session's connections, and the line about it."""
         made = Tls.server(stream, own_credentials, spoken, self.key, names)
-        words = [str(self.number), what, made.version, made.name.decode() or "-"]
-        with lock, open(log, "a") as lines:
-            print(*words, "resumed" if made.resumed else "new", file=lines)
+        resumed = "resumed" if made.resumed else "new"
+        self.note(what, made.version, made.name.decode() or "-", resumed)
         return made
 
     def line(self):
@@ -160,6 +176,9 @@ class Session:
         self.send("%d-%s\r\n%s%d %s\r\n" % (code, first, middle, code, last))
 
     def send(self, text):
+        if self.logged_in and self.requests > 0:
+            self.requests -= 1
+            self.control.ask_for_renegotiation()
         self.control.sendall(text.encode("utf-8", "surrogateescape"))
 
     def command(self, line):
@@ -339,11 +358,17 @@ class Session:
 
     def moved(self, data, move):
         try:
+            for _ in range(requests["data"]):
+                data.ask_for_renegotiation()
             move()
             data.end()
+            if requests["data"]:
+                # The client's answer, and its end.
+                data.recv(1)
         except OSError as error:
             raise DataError("Error while transfering data: %s" % error)
         finally:
+            self.note_declined(data, "data")
             data.stream.close()
         self.reply(226, "Operation successful")
 
