@@ -91,11 +91,13 @@ pub(crate) fn run(
     Ok(all)
 }
 
-/// The jobs of a queue as they stand there, in order. A last line without its end may be half written.
+/// The jobs of a queue as they stand there, in order. A last line without its end may be half written, within a character
+/// too, and what was appended before a loss of power may have become zeros.
 fn lines(queue: &Path) -> Result<Vec<String>, Failure> {
-    let text = fs::read_to_string(queue).map_err(Failure::no_input(queue))?;
-    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    let lines = whole.lines().map(str::trim);
+    let bytes = fs::read(queue).map_err(Failure::no_input(queue))?;
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+    let text = String::from_utf8_lossy(&bytes[..whole]);
+    let lines = text.lines().map(|line| line.trim_matches('\0').trim());
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     Ok(lines.map(str::to_owned).collect())
 }
@@ -121,6 +123,9 @@ fn next(
 
 /// The job of a line: a URL, and behind blanks a place, which is relative to the folder of the queue.
 fn job(line: &str, folder: &Path) -> Result<Job, Failure> {
+    if line.contains(char::REPLACEMENT_CHARACTER) {
+        return Err(Failure::input("the line is not UTF-8"));
+    }
     let (url, local) = line.split_once([' ', '\t']).unwrap_or((line, ""));
     let local = local.trim();
     if !is_url(url) {
@@ -136,6 +141,12 @@ fn job(line: &str, folder: &Path) -> Result<Job, Failure> {
         urls: vec![url.to_owned()],
         local: (!place.is_empty()).then_some(place),
     })
+}
+
+/// Brings the names in the folder of a file to the disk.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 impl Log {
@@ -160,11 +171,16 @@ impl Log {
             )),
             TryLockError::Error(error) => failed(error),
         })?;
-        let mut text = String::new();
-        (&*file).read_to_string(&mut text).map_err(failed)?;
+        let mut bytes = Vec::new();
+        (&*file).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.is_empty() {
+            // The log may be new. What is noted in it is on the disk only if its name is.
+            sync_folder(&path).map_err(failed)?;
+        }
+        let text = String::from_utf8_lossy(&bytes);
         let mut done: HashMap<String, usize> = HashMap::new();
         for line in text.lines() {
-            // A line that a crash has cut is of a job whose end is not noted.
+            // A line that a crash has cut, within a character too, or made zeros of is of a job whose end is not noted.
             let Ok(note) = serde_json::from_str::<Value>(line) else {
                 continue;
             };
