@@ -138,6 +138,11 @@ fn what_cannot_be_done_is_told_with_what_would_help() {
             "{said}"
         );
 
+        let (code, said) = bench.refused(&["load", "reno", "sfsack", "reno"]);
+        assert_eq!(code, Some(1));
+        assert!(said.contains("fairwind cc load reno --replace"), "{said}");
+        bench.done(&["unload", "reno", "sfsack"]);
+
         bench.done(&["load", "reno", "sfsack"]);
         let (code, said) = bench.refused(&["load", "reno"]);
         assert_eq!(code, Some(1));

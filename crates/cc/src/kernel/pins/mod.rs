@@ -25,11 +25,14 @@ pub use about::About;
 pub use error::PinError;
 pub use pinned::Pinned;
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::fs::symlink;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::{fs, io, iter, thread};
 
 use libbpf_rs::{MapCore, MapHandle, MapMut};
 
@@ -101,13 +104,63 @@ impl Pins {
         requirements::check()?;
         let folder = self.folder(name)?;
         let _lock = folder::lock(&self.root)?;
-        match Pinned::open(&folder, name)? {
-            None => load_into(&folder, parameters, name),
-            Some(pinned) => Err(PinError::AlreadyPinned {
-                name: name.to_owned(),
-                about: pinned.about().cloned().map(Box::new),
-            }),
+        load_new(&folder, parameters, name)
+    }
+
+    /// Loads and pins several controls, each under its name; on several processors side by side. Returns what came of
+    /// each, in their order.
+    ///
+    /// # Errors
+    ///
+    /// If a requirement is not met, or the folder is not in a BPF file system. Those of each control are as those of
+    /// [`load`](Self::load).
+    pub fn load_all(
+        &self,
+        all: &[(Parameters, String)],
+    ) -> Result<Vec<Result<Found, PinError>>, PinError> {
+        requirements::check()?;
+        let Some((_, first)) = all.first() else {
+            return Ok(Vec::new());
+        };
+        self.folder(first)?;
+        let _lock = folder::lock(&self.root)?;
+        let load = |(parameters, name): &(Parameters, String)| {
+            load_new(&self.folder(name)?, parameters, name)
+        };
+        // The first that takes advice pins the maps that the others share.
+        let maps_are_there = || {
+            let mut maps = advised::MAPS.iter();
+            maps.all(|map| advised::pin(&self.root, OsStr::new(map)).exists())
+        };
+        let mut found = Vec::new();
+        while found.len() < all.len() && !maps_are_there() {
+            found.push(load(&all[found.len()]));
         }
+        let rest = &all[found.len()..];
+        let names: BTreeSet<&str> = all.iter().map(|(_, name)| name.as_str()).collect();
+        let threads = match thread::available_parallelism() {
+            // Of two of the same name, the second finds the first.
+            Ok(count) if names.len() == all.len() => count.get(),
+            _ => 1,
+        };
+        let next = AtomicUsize::new(0);
+        let worker = || {
+            let turns = iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+            let turns = turns.take_while(|turn| *turn < rest.len());
+            turns.map(|turn| (turn, load(&rest[turn]))).collect()
+        };
+        let mut loaded: Vec<(usize, Result<Found, PinError>)> = thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+            let ended = workers.into_iter().map(|worker| worker.join());
+            ended
+                .flat_map(|done: thread::Result<Vec<_>>| {
+                    done.unwrap_or_else(|panic| resume_unwind(panic))
+                })
+                .collect()
+        });
+        loaded.sort_by_key(|(turn, _)| *turn);
+        found.extend(loaded.into_iter().map(|(_, found)| found));
+        Ok(found)
     }
 
     /// The same under an unused name, which is returned.
@@ -266,6 +319,17 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Loads into a folder, in the locked root, that is absent or holds remains.
+/// Loads the control, unless one is pinned there.
+fn load_new(folder: &Path, parameters: &Parameters, name: &str) -> Result<Found, PinError> {
+    match Pinned::open(folder, name)? {
+        None => load_into(folder, parameters, name),
+        Some(pinned) => Err(PinError::AlreadyPinned {
+            name: name.to_owned(),
+            about: pinned.about().cloned().map(Box::new),
+        }),
+    }
+}
+
 fn load_into(folder: &Path, parameters: &Parameters, name: &str) -> Result<Found, PinError> {
     let remains = folder::clear(folder)?;
     free(name)?;

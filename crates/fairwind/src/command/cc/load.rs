@@ -52,7 +52,24 @@ impl Load {
         if !self.set.is_empty() && controls.len() != 1 {
             return Err(Failure::input("--set goes with one control at a time"));
         }
-        for_each(controls, |control| self.load(control))
+        let pins = self.place.pins();
+        let mut all = Vec::new();
+        for control in &controls {
+            let name = self.place.kernel_name(control.name());
+            all.push((value::assigned(control, &self.set)?, name));
+        }
+        let outcomes = if self.replace {
+            let replaced = all.iter();
+            let replaced = replaced.map(|(parameters, name)| pins.replace(parameters, name));
+            replaced.collect()
+        } else {
+            let loaded = pins.load_all(&all);
+            loaded.map_err(|error| self.place.failure(controls[0].name(), &error))?
+        };
+        let named = controls.into_iter().zip(all);
+        for_each(named.zip(outcomes), |((control, (_, name)), outcome)| {
+            self.say(control, &name, outcome)
+        })
     }
 
     fn controls(&self) -> Result<Vec<&'static Control>, Failure> {
@@ -73,15 +90,12 @@ impl Load {
         }
     }
 
-    fn load(&self, control: &'static Control) -> Result<(), Failure> {
-        let name = self.place.kernel_name(control.name());
-        let parameters = value::assigned(control, &self.set)?;
-        let pins = self.place.pins();
-        let outcome = if self.replace {
-            pins.replace(&parameters, &name)
-        } else {
-            pins.load(&parameters, &name)
-        };
+    fn say(
+        &self,
+        control: &Control,
+        name: &str,
+        outcome: Result<Found, PinError>,
+    ) -> Result<(), Failure> {
         let said = match outcome {
             Ok(Found::Nothing) => "loaded".to_owned(),
             Ok(Found::Leftovers) => {
