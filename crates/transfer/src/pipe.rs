@@ -9,10 +9,6 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
-/// Most bytes that it holds at once, which is as much as users without privileges may have in a pipe (pipe(7)). Fewer,
-/// and so more system calls, are slower than a buffer.
-const SIZE: usize = 1 << 20;
-
 /// A pipe through which bytes pass; between two calls it is empty.
 #[derive(Debug)]
 pub(crate) struct Pipe {
@@ -21,7 +17,9 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    pub(crate) const SIZE: usize = SIZE;
+    /// Most bytes that it holds at once, which is as much as users without privileges may have in a pipe (pipe(7)). Fewer,
+    /// and so more system calls, are slower than a buffer.
+    pub(crate) const SIZE: usize = 1 << 20;
 
     /// Makes one.
     ///
@@ -29,7 +27,7 @@ impl Pipe {
     /// If there is no descriptor left, or the user's pipes hold as much as they may (`pipe-user-pages-soft`).
     pub(crate) fn new() -> io::Result<Self> {
         let (exit, entry) = pipe_with(PipeFlags::CLOEXEC)?;
-        fcntl_setpipe_size(&entry, SIZE)?;
+        fcntl_setpipe_size(&entry, Self::SIZE)?;
         Ok(Self {
             entry,
             exit: exit.into(),

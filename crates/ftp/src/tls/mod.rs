@@ -1,6 +1,6 @@
 //! TLS 1.2 and 1.3 (RFC 5246, RFC 8446) under FTP, as RFC 4217 has it: which side has which part on a data connection
-//! does not depend on who opened it. Neither version is ever renegotiated: the
-//! library does not know how. It declines the first request on a connection, and a second one is an error.
+//! does not depend on who opened it. Neither version is ever renegotiated: the library does not know how.
+//! It declines the first request on a connection, and a second one is an error.
 
 mod client;
 mod kernel;

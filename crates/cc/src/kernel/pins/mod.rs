@@ -119,10 +119,6 @@ impl Pins {
         all: &[(Parameters, String)],
     ) -> Result<Vec<Result<Found, PinError>>, PinError> {
         requirements::check()?;
-        let Some((_, first)) = all.first() else {
-            return Ok(Vec::new());
-        };
-        self.folder(first)?;
         let _lock = folder::lock(&self.root)?;
         let load = |(parameters, name): &(Parameters, String)| {
             load_new(&self.folder(name)?, parameters, name)
@@ -140,7 +136,7 @@ impl Pins {
         let names: BTreeSet<&str> = all.iter().map(|(_, name)| name.as_str()).collect();
         let threads = match thread::available_parallelism() {
             // Of two of the same name, the second finds the first.
-            Ok(count) if names.len() == all.len() => count.get(),
+            Ok(count) if names.len() == all.len() => count.get().min(rest.len()),
             _ => 1,
         };
         let next = AtomicUsize::new(0);
@@ -318,8 +314,7 @@ fn is_name(name: &str) -> bool {
     object::is_name(name) && !name.contains('.')
 }
 
-/// Loads into a folder, in the locked root, that is absent or holds remains.
-/// Loads the control, unless one is pinned there.
+/// Loads the control, unless one is pinned in its folder, in the locked root.
 fn load_new(folder: &Path, parameters: &Parameters, name: &str) -> Result<Found, PinError> {
     match Pinned::open(folder, name)? {
         None => load_into(folder, parameters, name),
@@ -330,6 +325,7 @@ fn load_new(folder: &Path, parameters: &Parameters, name: &str) -> Result<Found,
     }
 }
 
+/// Loads into a folder, in the locked root, that is absent or holds remains.
 fn load_into(folder: &Path, parameters: &Parameters, name: &str) -> Result<Found, PinError> {
     let remains = folder::clear(folder)?;
     free(name)?;
