@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use fairwind_ftp::client::{Outcome, is_url, without_passwords};
+use fairwind_ftp::client::{Outcome, is_url, sync_name, without_passwords};
 use fairwind_kernel::LockedFile;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -143,12 +143,6 @@ fn job(line: &str, folder: &Path) -> Result<Job, Failure> {
     })
 }
 
-/// Brings the names in the folder of a file to the disk.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-}
-
 impl Log {
     fn open(queue: &Path) -> Result<Self, Failure> {
         let mut path = OsString::from(queue);
@@ -175,7 +169,7 @@ impl Log {
         (&*file).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.is_empty() {
             // The log may be new. What is noted in it is on the disk only if its name is.
-            sync_folder(&path).map_err(failed)?;
+            sync_name(&path).map_err(failed)?;
         }
         let text = String::from_utf8_lossy(&bytes);
         let mut done: HashMap<String, usize> = HashMap::new();

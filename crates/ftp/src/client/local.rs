@@ -221,7 +221,7 @@ impl Partial {
             }
             fs::rename(&self.path, &self.target)
         })?;
-        File::open(directory_of(&self.target))?.sync_all()
+        sync_name(&self.target)
     }
 
     /// Deletes the partial file, whose bytes are useless.
@@ -261,6 +261,14 @@ pub fn make_directories(path: &Path) -> io::Result<()> {
             File::open(above)?.sync_all()
         }
     }
+}
+
+/// Brings the name of a file to the disk.
+///
+/// # Errors
+/// If its directory cannot be opened or synchronised.
+pub fn sync_name(path: &Path) -> io::Result<()> {
+    File::open(directory_of(path))?.sync_all()
 }
 
 /// The directory in which a name is.

@@ -62,7 +62,7 @@ pub use features::Features;
 pub use filter::Filter;
 pub use kept::Kept;
 pub use listing::{Entry, Kind};
-pub use local::make_directories;
+pub use local::{make_directories, sync_name};
 pub use manage::{Removal, Usage, remove_tree, usage};
 pub use options::{ChecksumPolicy, DataMode, Options};
 pub use place::{Place, Scheme, is_url, join, printable, split, without_passwords};
