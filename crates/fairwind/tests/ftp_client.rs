@@ -8,6 +8,7 @@ mod names;
 mod queue;
 mod several;
 mod shell;
+mod sized_alone;
 
 use std::fs;
 use std::io::{self, Write};

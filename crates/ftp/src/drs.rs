@@ -2,12 +2,13 @@
 //! [`fairwind_transfer::drs`].
 //!
 //! It is negotiated on the control connection: a server lists `DRS` in its reply to FEAT, and a client
-//! sends `OPTS DRS <token>`, to both servers if the transfer is between two.
+//! sends `OPTS DRS <token>`, to both servers if the transfer is between two. Where one of them lacks it, a sender sizes its
+//! own buffer alone.
 
 use std::collections::BTreeMap;
 
 use fairwind_transfer::drs::{
-    Budget, Caps, Record, Resize, RightSizing, Settings, Share, SharedRecord, Token,
+    Budget, Caps, Record, Resize, RightSizing, Settings, Share, SharedRecord, SizedAlone, Token,
 };
 use fairwind_transfer::{Direction, SocketPlan, Transfer, TransferWatcher};
 
@@ -32,12 +33,13 @@ pub struct RightSizingClient;
 
 impl client::Extension for RightSizingClient {
     fn open(&self, features: &client::Features) -> Option<Box<dyn client::SessionExtension>> {
-        features.has(NAME).then(|| {
-            Box::new(ClientSession {
-                negotiation: Negotiation::Due,
-                record: SharedRecord::default(),
-            }) as Box<dyn client::SessionExtension>
-        })
+        Some(Box::new(ClientSession {
+            negotiation: match features.has(NAME) {
+                true => Negotiation::Due,
+                false => Negotiation::Refused,
+            },
+            record: SharedRecord::default(),
+        }))
     }
 
     /// The two ends size their buffers to one connection.
@@ -81,7 +83,7 @@ fn arm(control: &mut dyn client::ControlConnection, token: Token) -> Result<bool
 enum Negotiation {
     Due,
     Done(Token),
-    /// The server refuses it.
+    /// The server lacks or refuses it.
     Refused,
 }
 
@@ -108,17 +110,11 @@ impl TransferExtension for ClientSession {
     }
 
     fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
-        let token = self.token()?;
         self.record = SharedRecord::default();
-        if transfer.total.is_some_and(|total| total <= INITIAL_WINDOW) {
+        if is_over_at_once(transfer) {
             return None;
         }
-        Some(Box::new(RightSizing::new(
-            transfer,
-            token,
-            Share::unlimited(),
-            self.record.clone(),
-        )))
+        watcher(transfer, self.token(), Share::unlimited(), &self.record)
     }
 }
 
@@ -138,15 +134,41 @@ impl client::SessionExtension for ClientSession {
     }
 }
 
+/// What sizes the buffer of a transfer: both ends if they have agreed on a token, or else a sender alone.
+fn watcher(
+    transfer: &Transfer,
+    token: Option<Token>,
+    share: Share,
+    record: &SharedRecord,
+) -> Option<Box<dyn TransferWatcher>> {
+    match (token, transfer.direction) {
+        (Some(token), _) => Some(Box::new(RightSizing::new(
+            transfer,
+            token,
+            share,
+            record.clone(),
+        ))),
+        (None, Direction::Send) if !is_over_at_once(transfer) => {
+            Some(Box::new(SizedAlone::new(share, record.clone())))
+        }
+        (None, _) => None,
+    }
+}
+
+fn is_over_at_once(transfer: &Transfer) -> bool {
+    transfer.total.is_some_and(|total| total <= INITIAL_WINDOW)
+}
+
 fn report(record: &Record) -> ExtensionReport {
     let mut figures = BTreeMap::new();
     let mut figure = |name: &str, value: Option<f64>| {
         figures.extend(value.map(|value| (format!("drs_{name}"), value)));
     };
     if record.direction.is_some() {
-        figure("messages", Some(record.messages as f64));
-        figure("echoes", Some(record.echoes as f64));
-        figure("faults", Some(record.faults as f64));
+        let exchanged = |count: u64| record.paired.map(|_| count as f64);
+        figure("messages", exchanged(record.messages));
+        figure("echoes", exchanged(record.echoes));
+        figure("faults", exchanged(record.faults));
         figure("paired_s", record.paired.map(|time| time.as_secs_f64()));
         figure(
             "buffer_bytes",
@@ -178,7 +200,7 @@ fn changes(record: &Record) -> Vec<Change> {
         what: format!("{side} buffer"),
         from: before.replace(resize.bytes).map(|bytes| bytes.to_string()),
         to: resize.bytes.to_string(),
-        reason: resize.reason(),
+        reason: resize.cause.to_string(),
     };
     record.resizes.iter().map(change).collect()
 }
@@ -217,12 +239,8 @@ impl TransferExtension for ServerSession {
     }
 
     fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
-        Some(Box::new(RightSizing::new(
-            transfer,
-            self.token?,
-            self.server.budget.share(self.server.caps, self.client),
-            SharedRecord::default(),
-        )))
+        let share = self.server.budget.share(self.server.caps, self.client);
+        watcher(transfer, self.token, share, &SharedRecord::default())
     }
 }
 

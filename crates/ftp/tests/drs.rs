@@ -320,7 +320,16 @@ fn one_end_without_right_sizing_sees_plain_ftp() {
     let server = Running::with(|config| config.drs = false);
     server.write("large", noise(1 << 20));
     let local = tempfile::tempdir().unwrap();
-    let report = get(&server, &local.path().join("one"), true);
+    let source = local.path().join("one");
+    let report = get(&server, &source, true);
+    assert!(report.figures.is_empty() && report.changes.is_empty());
+    let storage = Storage {
+        source,
+        remote: b"again".to_vec(),
+        present: None,
+    };
+    let mut connection = connection(&server, "again", true);
+    let report = storage.run(&mut connection, 0).unwrap();
     assert!(report.figures.is_empty() && report.changes.is_empty());
     let server = Running::start();
     server.write("large", noise(1 << 20));

@@ -9,6 +9,7 @@
 //! How the two hosts agree on it, and on the [`Token`] by which they recognise each other, is up to the
 //! protocol above.
 
+mod alone;
 mod budget;
 mod channel;
 mod estimator;
@@ -19,8 +20,9 @@ mod sized_buffer;
 mod token;
 mod watcher;
 
+pub use alone::SizedAlone;
 pub use budget::{Budget, Caps, Share};
 pub use estimator::{Estimate, Settings};
-pub use record::{Record, Resize, SharedRecord};
+pub use record::{Cause, Record, Resize, SharedRecord};
 pub use token::Token;
 pub use watcher::RightSizing;

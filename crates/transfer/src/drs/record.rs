@@ -17,16 +17,36 @@ pub struct Resize {
     pub time: Duration,
     /// The size requested from the kernel, bytes.
     pub bytes: u64,
-    /// The estimate that it follows from; none at the sender, which follows the receiver.
-    pub estimate: Option<Estimate>,
+    /// What it follows from.
+    pub cause: Cause,
 }
 
-impl Resize {
-    /// What it follows from.
-    pub fn reason(&self) -> String {
-        match &self.estimate {
-            Some(estimate) => estimate.to_string(),
-            None => "asked for by the receiver".into(),
+/// What a new size follows from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Cause {
+    /// The receiver's estimate.
+    Estimate(Estimate),
+    /// At a sender: what the receiver asks for.
+    Asked,
+    /// At a sender alone: bytes in flight, which are all that the buffer holds.
+    AllInFlight(u64),
+    /// At a sender alone: a rate, bit/s, at which it would be woken too often.
+    Rate(f64),
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Estimate(estimate) => estimate.fmt(f),
+            Self::Asked => f.write_str("asked for by the receiver"),
+            Self::AllInFlight(bytes) => {
+                write!(f, "{bytes} bytes were in flight, all that the buffer held")
+            }
+            Self::Rate(bps) => write!(
+                f,
+                "{:.0} Mbit/s would empty a smaller one too often",
+                bps / 1e6
+            ),
         }
     }
 }
@@ -34,7 +54,7 @@ impl Resize {
 impl fmt::Display for Resize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, bytes) = (self.time.as_secs_f64(), self.bytes);
-        write!(f, "{seconds:.3} s: {bytes} bytes, {}", self.reason())
+        write!(f, "{seconds:.3} s: {bytes} bytes, {}", self.cause)
     }
 }
 
@@ -126,7 +146,7 @@ mod tests {
         Resize {
             time: Duration::from_secs(seconds),
             bytes,
-            estimate: None,
+            cause: Cause::Asked,
         }
     }
 

@@ -1,7 +1,7 @@
 //! One buffer of a live data connection, as right-sizing controls it.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use fairwind_kernel::sockopt::set_window_clamp;
 
 use super::budget::Share;
 use super::estimator::Settings;
+use super::record::{Cause, Resize, SharedRecord};
 use crate::Direction;
 use crate::buffers::{self, Granted};
 
@@ -51,6 +52,46 @@ impl SizedBuffer {
         buffers::size(&self.socket, self.side)
     }
 
+    /// The connection that it belongs to.
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Whether it is no longer the kernel's.
+    pub(super) fn is_set(&self) -> bool {
+        self.bytes.is_some() && !self.left_to_kernel
+    }
+
+    /// [Asks](Self::ask) for a size, and records what it is then and why; returns it.
+    ///
+    /// # Errors
+    /// As `ask`.
+    pub(super) fn request(
+        &mut self,
+        now: Duration,
+        wanted: u64,
+        cause: Cause,
+        record: &SharedRecord,
+    ) -> io::Result<u64> {
+        let (bytes, limit) = self.ask(now, wanted)?;
+        let mut record = record.lock();
+        if let Some(limit) = limit {
+            tracing::warn!("right-sizing: {limit}");
+            record.notes.push(limit);
+        }
+        let resize = Resize {
+            time: now,
+            bytes,
+            cause,
+        };
+        // A size that the budget does not grant is the kernel's.
+        if self.bytes.is_some() && record.resizes.last().map(|last| last.bytes) != Some(bytes) {
+            tracing::debug!("right-sizing: {resize}");
+            record.resized(resize);
+        }
+        Ok(bytes)
+    }
+
     /// Requests a size. Returns the size that the buffer has then, and the limit that was met, which is
     /// reported once in the life of the process.
     ///
@@ -63,7 +104,7 @@ impl SizedBuffer {
     ///
     /// # Errors
     /// If a socket option cannot be read or set.
-    pub(super) fn ask(&mut self, now: Duration, bytes: u64) -> io::Result<(u64, Option<String>)> {
+    fn ask(&mut self, now: Duration, bytes: u64) -> io::Result<(u64, Option<String>)> {
         if self.left_to_kernel {
             return Ok((self.size()?, None));
         }

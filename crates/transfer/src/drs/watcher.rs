@@ -15,9 +15,9 @@ use parking_lot::MutexGuard;
 
 use super::budget::Share;
 use super::channel::{Channel, ChannelError, Wake};
-use super::estimator::{Estimate, Estimator, Settings};
+use super::estimator::{Estimator, Settings};
 use super::message::{Line, Sbuf, trimmed};
-use super::record::{Record, Resize, SharedRecord};
+use super::record::{Cause, Record, SharedRecord};
 use super::sized_buffer::{SizedBuffer, bounded};
 use super::token::Token;
 use crate::{Direction, Transfer, TransferWatcher};
@@ -218,7 +218,8 @@ impl Work {
                 changed = estimator.resize(now).is_some() || !taken_over;
                 if changed {
                     taken_over = true;
-                    self.resize(sized, now, estimator.buffer, Some(estimate))?;
+                    let cause = Cause::Estimate(estimate);
+                    sized.request(now, estimator.buffer, cause, &self.shared.record)?;
                 }
                 sized.settle(now, estimate.round_trip)?;
             }
@@ -276,37 +277,13 @@ impl Work {
                 // A size that was refused for lack of budget, or of bytes moved, may be granted now.
                 if asked != Some(size) || given < size {
                     asked = Some(size);
-                    given = self.resize(sized, self.begin.elapsed(), size, None)?;
+                    let (now, record) = (self.begin.elapsed(), &self.shared.record);
+                    given = sized.request(now, size, Cause::Asked, record)?;
                 }
                 channel.send(bytes)?;
                 self.record().messages += 1;
             }
         }
-    }
-
-    fn resize(
-        &self,
-        sized: &mut SizedBuffer,
-        now: Duration,
-        wanted: u64,
-        estimate: Option<Estimate>,
-    ) -> Result<u64, ChannelError> {
-        let (bytes, limit) = sized.ask(now, wanted)?;
-        let mut record = self.record();
-        if let Some(limit) = limit {
-            tracing::warn!("right-sizing: {limit}");
-            record.notes.push(limit);
-        }
-        let resize = Resize {
-            time: now,
-            bytes,
-            estimate,
-        };
-        if record.resizes.last().map(|last| last.bytes) != Some(bytes) {
-            tracing::debug!("right-sizing: {resize}");
-            record.resized(resize);
-        }
-        Ok(bytes)
     }
 }
 
