@@ -416,7 +416,7 @@ struct File {
     foreign_peers: Option<Vec<IpNet>>,
     /// As `--buffer`. Default: `"auto"`.
     buffer: Option<String>,
-    /// Whether right-sizing is offered. Default: `true`.
+    /// Whether right-sizing is offered, and what is sent to hosts without it is sized alone. Default: `true`.
     drs: Option<bool>,
     /// As `--advisor`.
     advisor: Option<String>,
