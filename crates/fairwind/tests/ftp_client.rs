@@ -6,6 +6,7 @@ mod long_path;
 mod mirror;
 mod names;
 mod queue;
+mod routes;
 mod several;
 mod shell;
 mod sized_alone;

@@ -104,6 +104,31 @@ fn sessions_of_an_address_share_its_rate_and_another_has_its_own() {
     assert!(taken[3] < *last, "{taken:?}");
 }
 
+/// Each file takes half a second at the rate.
+#[test]
+fn all_sessions_share_the_rate_of_all() {
+    let server = Running::with(|config| config.limits.rate = 400_000);
+    let content = noise(200_000);
+    server.write("x", &content);
+    let fetch = |user: Option<&str>| {
+        let (mut client, _) = Client::from(own_address(), server.address);
+        match user {
+            Some(user) => client.login(user, "secret"),
+            None => client.login("anonymous", "me@example.org"),
+        }
+        assert!(client.fetch("RETR x") == content);
+    };
+    let begin = Instant::now();
+    thread::scope(|scope| {
+        for user in [None, None, Some("alice")] {
+            scope.spawn(move || fetch(user));
+        }
+    });
+    // As above.
+    let taken = begin.elapsed();
+    assert!(taken > Duration::from_millis(1_250), "{taken:?}");
+}
+
 #[test]
 fn a_transfer_that_waits_for_its_rate_can_be_stopped() {
     let server = Running::with(|config| config.limits.rate = 2_000);
