@@ -54,6 +54,8 @@ fn server_extensions(
     // Buffers that the operator has fixed are not sized by anything else.
     if config.drs && config.buffer == Buffer::Auto {
         extensions.push(Arc::new(RightSizingServer {
+            // Without congestion control, the buffer that is advised bounds what is in flight.
+            alone: config.advisor.is_none(),
             budget: budget.clone(),
             caps: Caps {
                 all: config.limits.drs_bytes,
@@ -98,7 +100,9 @@ pub fn client_extensions(
     if setup.background {
         extensions.push(Arc::new(BackgroundClient));
     } else if setup.drs && setup.buffer == Buffer::Auto {
-        extensions.push(Arc::new(RightSizingClient));
+        extensions.push(Arc::new(RightSizingClient {
+            alone: setup.advisor.is_none(),
+        }));
     }
     Ok(extensions)
 }

@@ -29,7 +29,10 @@ const INITIAL_WINDOW: u64 = 10 * 1_448;
 
 /// Right-sizing with servers that support it.
 #[derive(Debug, Clone, Copy)]
-pub struct RightSizingClient;
+pub struct RightSizingClient {
+    /// Whether what is sent to servers that do not is sized alone.
+    pub alone: bool,
+}
 
 impl client::Extension for RightSizingClient {
     fn open(&self, features: &client::Features) -> Option<Box<dyn client::SessionExtension>> {
@@ -38,6 +41,7 @@ impl client::Extension for RightSizingClient {
                 true => Negotiation::Due,
                 false => Negotiation::Refused,
             },
+            alone: self.alone,
             record: SharedRecord::default(),
         }))
     }
@@ -89,6 +93,7 @@ enum Negotiation {
 
 struct ClientSession {
     negotiation: Negotiation,
+    alone: bool,
     /// The record of the last transfer.
     record: SharedRecord,
 }
@@ -114,7 +119,8 @@ impl TransferExtension for ClientSession {
         if is_over_at_once(transfer) {
             return None;
         }
-        watcher(transfer, self.token(), Share::unlimited(), &self.record)
+        let (token, share) = (self.token(), Share::unlimited());
+        watcher(transfer, token, self.alone, share, &self.record)
     }
 }
 
@@ -134,10 +140,11 @@ impl client::SessionExtension for ClientSession {
     }
 }
 
-/// What sizes the buffer of a transfer: both ends if they have agreed on a token, or else a sender alone.
+/// What sizes the buffer of a transfer: both ends if they have agreed on a token, or else a sender `alone`.
 fn watcher(
     transfer: &Transfer,
     token: Option<Token>,
+    alone: bool,
     share: Share,
     record: &SharedRecord,
 ) -> Option<Box<dyn TransferWatcher>> {
@@ -148,7 +155,7 @@ fn watcher(
             share,
             record.clone(),
         ))),
-        (None, Direction::Send) if !is_over_at_once(transfer) => {
+        (None, Direction::Send) if alone && !is_over_at_once(transfer) => {
             Some(Box::new(SizedAlone::new(share, record.clone())))
         }
         (None, _) => None,
@@ -208,6 +215,8 @@ fn changes(record: &Record) -> Vec<Change> {
 /// Right-sizing with clients that ask for it.
 #[derive(Debug, Clone, Default)]
 pub struct RightSizingServer {
+    /// Whether what is sent to clients that do not is sized alone.
+    pub alone: bool,
     /// What all buffers together have taken.
     pub budget: Budget,
     /// Limits on the budget.
@@ -240,7 +249,8 @@ impl TransferExtension for ServerSession {
 
     fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
         let share = self.server.budget.share(self.server.caps, self.client);
-        watcher(transfer, self.token, share, &SharedRecord::default())
+        let record = SharedRecord::default();
+        watcher(transfer, self.token, self.server.alone, share, &record)
     }
 }
 
@@ -290,6 +300,34 @@ mod tests {
             assert_eq!(code(wrong), 501, "{wrong}");
         }
         assert_eq!(session.opts("MLST", "size;"), None);
+    }
+
+    #[test]
+    fn without_a_token_a_sender_sizes_alone_if_it_may() {
+        let address = "127.0.0.1:20".parse().unwrap();
+        let is_watched = |alone, direction, total| {
+            let server = RightSizingServer {
+                alone,
+                ..RightSizingServer::default()
+            };
+            let mut session = server.open(&PeerFacts {
+                local: address,
+                peer: address,
+            });
+            let transfer = Transfer {
+                direction,
+                local: address,
+                peer: address,
+                listener: None,
+                total: Some(total),
+                protector: None,
+            };
+            session.watch(&transfer).is_some()
+        };
+        assert!(is_watched(true, Direction::Send, 1_000_000));
+        assert!(!is_watched(true, Direction::Send, 1_000));
+        assert!(!is_watched(true, Direction::Receive, 1_000_000));
+        assert!(!is_watched(false, Direction::Send, 1_000_000));
     }
 
     #[test]
