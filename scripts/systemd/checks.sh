@@ -3,7 +3,7 @@
 set -u
 cd /root
 
-failed=0
+failed=$(cat failed 2>/dev/null || echo 0)
 
 # Runs a function, as bash -e does, and says whether it has succeeded; its output if not. One that cannot be tried returns 77,
 # and its last line says why: check NAME FUNCTION [ARGUMENT...]
@@ -21,6 +21,12 @@ check() {
 		sed 's/^/        /' <<<"$said"
 		failed=$((failed + 1))
 	fi
+}
+
+# Has the machine started again at once; the file that calls this is then run once more: restart
+restart() {
+	echo "$failed" >failed
+	exit 111
 }
 
 # Prints a finding beside the checks: found NAME VALUE
@@ -101,10 +107,13 @@ capabilities() {
 	return 0
 }
 
-echo "Linux $(uname -r), $(systemctl --version | head -n1), $(. /etc/os-release && echo "$PRETTY_NAME")"
+touch through
+[ -s started ] || echo "Linux $(uname -r), $(systemctl --version | head -n1), $(. /etc/os-release && echo "$PRETTY_NAME")" | tee started
 while read -r file; do
+	! grep -qxF "$file" through || continue
 	echo "# ${file%.sh}"
 	. "checks/$file"
+	echo "$file" >>through
 done <checks/list
 echo "$failed failed"
 sync

@@ -3,24 +3,34 @@
 page=public-ftp-server
 unit=fairwind-serve
 dropins=/etc/systemd/system/$unit.service.d
+host=ftp.example.org
 
 run_block() { bash -e -c "$(block "$page" "$@")"; }
 
+# An authority that certbot asks in place of its own, and to which it is the page's host; /root/ca.pem is its root. Its
+# certificates are renewed whenever somebody looks, since they last for ten days.
 authority() {
-	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=authority \
-		-keyout /root/ca.key -out /root/ca.pem
+	sed -i "s/ localhost/& $host/" /etc/hosts
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=localhost \
+		-addext subjectAltName=DNS:localhost -keyout /root/acme.key -out /root/acme.pem
+	cat >/root/acme.json <<'END'
+{
+  "pebble": {
+    "listenAddress": "127.0.0.1:14000",
+    "managementListenAddress": "127.0.0.1:15000",
+    "certificate": "/root/acme.pem",
+    "privateKey": "/root/acme.key",
+    "httpPort": 80,
+    "tlsPort": 443,
+    "certificateValidityPeriod": 864000
+  }
 }
-
-# A certificate for this machine, installed by the page's hook as certbot runs it, which has a running server read it.
-certify() {
-	openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -keyout /root/new.key -out /root/new.csr
-	openssl x509 -req -in /root/new.csr -CA /root/ca.pem -CAkey /root/ca.key -CAcreateserial -days 10 \
-		-extfile <(echo subjectAltName=DNS:localhost) -out /root/new.pem
-	install -D -m 644 /root/new.key /root/lineage/privkey.pem
-	install -m 644 /root/new.pem /root/lineage/fullchain.pem
-	block "$page" 'Get a certificate' bash >/etc/fairwind/renewed
-	chmod 755 /etc/fairwind/renewed
-	RENEWED_LINEAGE=/root/lineage /etc/fairwind/renewed
+END
+	systemd-run --quiet --unit=acme --setenv=PEBBLE_VA_NOSLEEP=1 pebble -config /root/acme.json
+	until_true 60 curl -sS --fail --cacert /root/acme.pem https://localhost:15000/roots/0 -o /root/ca.pem
+	# What the page leaves to the questions of certbot.
+	printf '%s\n' 'server = https://localhost:14000/dir' 'no-verify-ssl = true' 'agree-tos = true' \
+		'register-unsafely-without-email = true' >>/etc/letsencrypt/cli.ini
 }
 
 # The page's configuration, with a hash in place of its dots.
@@ -42,17 +52,32 @@ leave_alone() {
 	rm -f "$dropins/check.conf"
 	systemctl daemon-reload && systemctl restart $unit
 }
-serial() { openssl s_client -connect localhost:990 -CAfile /root/ca.pem </dev/null 2>/dev/null | openssl x509 -noout -serial; }
+serial() {
+	openssl s_client -connect $host:990 -servername $host -CAfile /root/ca.pem -verify_hostname $host -verify_return_error \
+		</dev/null 2>/dev/null | openssl x509 -noout -serial
+}
 
 follows_the_page() {
 	run_block 'Make the directory and its user' sh
-	authority
+	block "$page" 'Get a certificate' bash >/etc/fairwind/renewed
+	run_block 'Get a certificate' text
 	configure
-	certify
-	echo 'Welcome' >/etc/fairwind/banner
 	run_block 'Write the configuration' sh
 	run_block 'Start the service' sh
 	is_active $unit
+}
+
+# Twice a day, by the timer of certbot's package.
+the_certificate_is_renewed() {
+	systemctl is-enabled certbot.timer
+	systemctl is-active certbot.timer
+	local before
+	before=$(serial)
+	systemctl start certbot.service
+	journal certbot
+	until_true 20 eval '[ "$(serial)" != "'"$before"'" ]'
+	[ "$(stat -c %U:%a /etc/fairwind/privkey.pem)" = root:600 ]
+	client ftps://$host:990/ -o /dev/null
 }
 
 is_confined() {
@@ -73,30 +98,30 @@ strangers_read_and_leave_files() {
 	head -c 3000000 /dev/urandom >/srv/ftp/pub/x
 	# More than the buffers of a connection hold.
 	head -c 30000000 /dev/urandom >/srv/ftp/pub/big
-	client ftp://localhost/pub/x -o /tmp/x
+	client ftp://$host/pub/x -o /tmp/x
 	cmp /tmp/x /srv/ftp/pub/x
-	client ftps://localhost:990/pub/x -o /tmp/x
+	client ftps://$host:990/pub/x -o /tmp/x
 	cmp /tmp/x /srv/ftp/pub/x
-	fairwind get --tls-ca /root/ca.pem ftpes://localhost/pub/x /tmp/got
+	fairwind get --tls-ca /root/ca.pem ftpes://$host/pub/x /tmp/got
 	cmp /tmp/got /srv/ftp/pub/x
-	lftp -e "set ssl:ca-file /root/ca.pem; set ftp:ssl-force true; set ftp:ssl-allow-anonymous true; get ftp://localhost/pub/x -o /tmp/lftp; quit" </dev/null
+	lftp -e "set ssl:ca-file /root/ca.pem; set ftp:ssl-force true; set ftp:ssl-allow-anonymous true; get ftp://$host/pub/x -o /tmp/lftp; quit" </dev/null
 	cmp /tmp/lftp /srv/ftp/pub/x
-	client -T /tmp/x ftp://localhost/incoming/left
+	client -T /tmp/x ftp://$host/incoming/left
 	[ "$(stat -c %U /srv/ftp/incoming/left)" = ftp ]
-	refused client ftp://localhost/incoming/left
-	refused client -T /tmp/x ftp://localhost/pub/new
+	refused client ftp://$host/incoming/left
+	refused client -T /tmp/x ftp://$host/pub/new
 	# TLS is required.
-	refused curl -sS ftp://localhost/pub/x -o /tmp/x
+	refused curl -sS ftp://$host/pub/x -o /tmp/x
 }
 
 users_have_their_rights_and_limits() {
-	client -u alice:secret -T /tmp/x ftp://localhost/y
+	client -u alice:secret -T /tmp/x ftp://$host/y
 	cmp /srv/ftp/alice/y /tmp/x
-	client -u alice:secret -Q 'SITE QUOTA' -v ftp://localhost/ -o /dev/null 2>&1 | grep 10000000000
-	client -u carol:secret ftp://localhost/incoming/left -o /tmp/z
+	client -u alice:secret -Q 'SITE QUOTA' -v ftp://$host/ -o /dev/null 2>&1 | grep 10000000000
+	client -u carol:secret ftp://$host/incoming/left -o /tmp/z
 	cmp /tmp/z /tmp/x
-	refused client -u carol:secret ftp://localhost/alice/y
-	refused client -u alice:wrong ftp://localhost/y
+	refused client -u carol:secret ftp://$host/alice/y
+	refused client -u alice:wrong ftp://$host/y
 	# Ten sessions from an address.
 	local held=() number line
 	for number in 1 2 3 4 5 6 7 8 9 10; do
@@ -110,7 +135,7 @@ users_have_their_rights_and_limits() {
 }
 
 the_operator_sees() {
-	client --limit-rate 1M ftp://localhost/pub/big -o /tmp/slow &
+	client --limit-rate 1M ftp://$host/pub/big -o /tmp/slow &
 	until_true 20 eval 'fairwind serve --sessions | grep -F RETR'
 	curl -sS http://127.0.0.1:9121/metrics | grep -E '^fairwind_ftp_logins_total\{user="named"\} [1-9]'
 	fairwind serve --kill "$(fairwind serve --sessions | awk '/RETR/ { print $1; exit }')"
@@ -126,7 +151,7 @@ logs_are_rotated() {
 	block "$page" 'Rotate the logs' text >/etc/logrotate.d/fairwind
 	logrotate --force /etc/logrotate.d/fairwind
 	[ -s /var/log/fairwind/xferlog.1 ]
-	client ftp://localhost/pub/x -o /tmp/x
+	client ftp://$host/pub/x -o /tmp/x
 	until_true 20 grep -F /pub/x /var/log/fairwind/xferlog
 	until_true 20 grep -F RETR /var/log/fairwind/ftp.json
 	logrotate --force /etc/logrotate.d/fairwind
@@ -143,14 +168,14 @@ the_kernel_encrypts() {
 reload_leaves_no_gap() {
 	local before pid load
 	before=$(serial) pid=$(main)
-	client --limit-rate 2M ftp://localhost/pub/big -o /tmp/slow &
+	client --limit-rate 2M ftp://$host/pub/big -o /tmp/slow &
 	load=$!
 	(for _ in $(seq 60); do
 		exec 3<>/dev/tcp/localhost/21 && read -r -t 20 line <&3 && [[ $line == 220* ]] || echo "refused: ${line:-}"
 		exec 3<&-
 		sleep 0.05
 	done) >/tmp/gaps 2>&1 &
-	certify
+	systemctl start certbot.service
 	echo 'Another banner' >/etc/fairwind/banner
 	until_true 20 eval '[ "$(serial)" != "'"$before"'" ]'
 	systemctl reload $unit
@@ -159,7 +184,7 @@ reload_leaves_no_gap() {
 	wait
 	cat /tmp/gaps
 	[ ! -s /tmp/gaps ]
-	client -v ftp://localhost/pub/ -o /dev/null 2>&1 | grep 'Another banner'
+	client -v ftp://$host/pub/ -o /dev/null 2>&1 | grep 'Another banner'
 	[ "$(main)" = "$pid" ]
 }
 
@@ -173,13 +198,13 @@ a_wrong_configuration_is_told_by_reload() {
 	journal $unit | grep sessions
 	[ "$(main)" = "$pid" ]
 	is_active $unit
-	client ftp://localhost/pub/x -o /tmp/x
+	client ftp://$host/pub/x -o /tmp/x
 	systemctl reload $unit
 }
 
 stopping_lets_transfers_end() {
 	local began load
-	client --limit-rate 400k -u alice:secret -T /srv/ftp/pub/x ftp://localhost/slow &
+	client --limit-rate 400k -u alice:secret -T /srv/ftp/pub/x ftp://$host/slow &
 	load=$!
 	until_true 20 eval 'fairwind serve --sessions | grep -F STOR'
 	began=$SECONDS
@@ -191,7 +216,7 @@ stopping_lets_transfers_end() {
 	echo "stopped after $((SECONDS - began)) s"
 	[ "$(property $unit Result)" = success ]
 	systemctl start $unit
-	client ftp://localhost/pub/x -o /tmp/x
+	client ftp://$host/pub/x -o /tmp/x
 }
 
 a_crash_is_followed_by_a_restart() {
@@ -199,7 +224,7 @@ a_crash_is_followed_by_a_restart() {
 	before=$(restarts)
 	systemctl kill --kill-who=main --signal KILL $unit
 	until_true 30 eval "[ \$(restarts) -gt $before ] && is_active $unit"
-	client ftp://localhost/pub/x -o /tmp/x
+	client ftp://$host/pub/x -o /tmp/x
 	fairwind serve --sessions
 	[ "$(wc -l <"/sys/fs/cgroup$(property $unit ControlGroup)/cgroup.procs")" -le 3 ]
 }
@@ -214,7 +239,7 @@ a_hang_is_followed_by_a_restart() {
 	kill -STOP "$(main)"
 	until_true 60 eval "[ \$(restarts) -gt $before ] && is_active $unit"
 	journal $unit | grep -i watchdog
-	client ftp://localhost/pub/x -o /tmp/x
+	client ftp://$host/pub/x -o /tmp/x
 	leave_alone
 }
 
@@ -227,13 +252,13 @@ system_users_log_in() {
 	install -m 600 /root/new.toml /etc/fairwind/ftp.toml
 	systemctl restart $unit
 	mark
-	client -u bob:secret -T /tmp/x ftp://localhost/mine
+	client -u bob:secret -T /tmp/x ftp://$host/mine
 	[ "$(stat -c %U:%a /srv/ftp/bob/mine)" = bob:644 ]
-	client -u bob:secret ftp://localhost/mine -o /tmp/z
+	client -u bob:secret ftp://$host/mine -o /tmp/z
 	cmp /tmp/z /tmp/x
-	refused client -u bob:wrong ftp://localhost/mine
-	refused client -u root:secret ftp://localhost/mine
-	client -u alice:secret ftp://localhost/y -o /tmp/z
+	refused client -u bob:wrong ftp://$host/mine
+	refused client -u root:secret ftp://$host/mine
+	client -u alice:secret ftp://$host/y -o /tmp/z
 	refused eval "journal $unit | grep -i audit"
 }
 
@@ -248,7 +273,7 @@ sessions_of_system_users_are_closed() {
 	for signal in TERM KILL; do
 		mark
 		rm -f /run/fairwind/sessions
-		client --limit-rate 300k -u bob:secret -T /tmp/x ftp://localhost/mine &
+		client --limit-rate 300k -u bob:secret -T /tmp/x ftp://$host/mine &
 		until_true 30 eval 'fairwind serve --sessions | grep -E "bob .*STOR"'
 		grep 'open_session bob' /run/fairwind/sessions
 		case $signal in
@@ -264,13 +289,13 @@ sessions_of_system_users_are_closed() {
 
 systemd_opens_the_port() {
 	run_block 'Start the service' sh 2
-	client ftp://localhost/pub/x -o /tmp/x
+	client ftp://$host/pub/x -o /tmp/x
 	# Whoever comes first starts it.
 	systemctl stop $unit
 	refused is_active $unit
-	client ftp://localhost/pub/x -o /tmp/x
+	client ftp://$host/pub/x -o /tmp/x
 	is_active $unit
-	client ftps://localhost:990/pub/x -o /tmp/x
+	client ftps://$host:990/pub/x -o /tmp/x
 	(for _ in $(seq 40); do
 		exec 3<>/dev/tcp/localhost/21 && read -r -t 60 line <&3 && [[ $line == 220* ]] || echo "refused: ${line:-}"
 		exec 3<&-
@@ -292,9 +317,9 @@ users_homes_are_served() {
 	sed -i '1i anonymous = false' /etc/fairwind/ftp.toml
 	systemctl daemon-reload
 	systemctl restart $unit
-	client -u bob:secret -T /tmp/x ftp://localhost/home
+	client -u bob:secret -T /tmp/x ftp://$host/home
 	[ "$(stat -c %U /home/bob/home)" = bob ]
-	refused client ftp://localhost/
+	refused client ftp://$host/
 	rm "$dropins/home.conf"
 	install -m 600 /root/right.toml /etc/fairwind/ftp.toml
 	systemctl daemon-reload
@@ -304,10 +329,10 @@ users_homes_are_served() {
 no_call_is_denied() {
 	log_denied_calls $unit
 	systemctl restart $unit
-	client ftp://localhost/pub/x -o /tmp/x
-	client -u alice:secret -T /tmp/x ftp://localhost/again
-	client -u bob:secret ftp://localhost/mine -o /tmp/x
-	client ftps://localhost:990/ -o /dev/null
+	client ftp://$host/pub/x -o /tmp/x
+	client -u alice:secret -T /tmp/x ftp://$host/again
+	client -u bob:secret ftp://$host/mine -o /tmp/x
+	client ftps://$host:990/ -o /dev/null
 	systemctl reload $unit
 	systemctl stop $unit
 	no_calls_were_logged $unit
@@ -319,7 +344,9 @@ systemd_analyzes() {
 }
 
 mark
+check 'there is an authority' authority
 check 'the page leads to a server' follows_the_page
+check 'certbot renews the certificate, and the server has it' the_certificate_is_renewed
 check 'it is confined, and warns of nothing' is_confined
 check 'strangers read, and leave files' strangers_read_and_leave_files
 check 'users have their rights, and limits hold' users_have_their_rights_and_limits
