@@ -16,7 +16,7 @@ mod places;
 pub(crate) mod proftpd;
 mod ranges;
 mod renames;
-pub(crate) mod routes;
+mod routes;
 mod scripted;
 mod turns;
 mod wrong;

@@ -1,5 +1,5 @@
 //! Helpers for tests: on the running system, with a scripted advisor ([`advisor`]), with foreign input
-//! ([`fuzz`]), for generated pages ([`page`]).
+//! ([`fuzz`]), behind a proxy ([`proxy`]), for generated pages ([`page`]).
 //!
 //! A test that cannot run is skipped: it reports the reason and passes. With [`NO_SKIPS`] it fails, so
 //! that nothing goes untested unnoticed; [`SKIPPED`] names a file that gets a line for each skipped
@@ -14,6 +14,7 @@ mod peers;
 mod processors;
 mod proftpd;
 mod program;
+pub mod proxy;
 mod recordings;
 mod skip;
 mod stalls;

@@ -1,11 +1,10 @@
 //! Servers reached from an address, through proxies that keep their word and others that do not, and at a limited rate.
 
 use std::fs;
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,133 +13,10 @@ use fairwind_ftp::client::{
     Bind, ClientError, DataMode, Options, Progress, RateLimit, Retrieval, Route, Storage, Through,
 };
 
+use fairwind_testing::proxy::Proxy;
+
 use super::{connection, get, is_verified, options, put};
 use crate::common::{Running, noise};
-
-/// A proxy on loopback that speaks SOCKS and HTTP and passes everything on.
-struct TestProxy {
-    address: SocketAddr,
-    connections: Arc<AtomicUsize>,
-}
-
-impl TestProxy {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let connections = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&connections);
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let count = Arc::clone(&count);
-                thread::spawn(move || serve(stream, &count));
-            }
-        });
-        Self {
-            address,
-            connections,
-        }
-    }
-
-    fn connections(&self) -> usize {
-        self.connections.load(Ordering::Relaxed)
-    }
-}
-
-fn serve(mut client: TcpStream, count: &AtomicUsize) -> io::Result<()> {
-    let asked = Asked::by(&mut client)?;
-    let server = asked.connect()?;
-    client.write_all(asked.granted)?;
-    count.fetch_add(1, Ordering::Relaxed);
-    let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
-    let up = thread::spawn(move || {
-        let _ = io::copy(&mut from, &mut to);
-        let _ = to.shutdown(std::net::Shutdown::Write);
-    });
-    let (mut from, mut to) = (server, client);
-    let _ = io::copy(&mut from, &mut to);
-    let _ = to.shutdown(std::net::Shutdown::Write);
-    let _ = up.join();
-    Ok(())
-}
-
-/// What a client asks a proxy for.
-pub(crate) struct Asked {
-    pub host: String,
-    pub port: u16,
-    /// The answer that it is connected.
-    pub granted: &'static [u8],
-}
-
-impl Asked {
-    /// By SOCKS or HTTP, as the user `anna` with the password `pass:word`, which have to be used.
-    pub(crate) fn by(client: &mut TcpStream) -> io::Result<Self> {
-        let mut first = [0];
-        client.read_exact(&mut first)?;
-        match first {
-            [5] => socks(client),
-            _ => http(client),
-        }
-    }
-
-    pub(crate) fn connect(&self) -> io::Result<TcpStream> {
-        TcpStream::connect((self.host.as_str(), self.port))
-    }
-}
-
-/// RFC 1928 and RFC 1929.
-fn socks(client: &mut TcpStream) -> io::Result<Asked> {
-    let exactly = |client: &mut TcpStream, count: usize| {
-        let mut bytes = vec![0; count];
-        client.read_exact(&mut bytes).map(|()| bytes)
-    };
-    let count = exactly(client, 1)?[0];
-    assert!(exactly(client, count.into())?.contains(&2));
-    client.write_all(&[5, 2])?;
-    let mut login = Vec::new();
-    assert_eq!(exactly(client, 1)?, [1]);
-    for _ in 0..2 {
-        let length = exactly(client, 1)?[0];
-        login.push(exactly(client, length.into())?);
-    }
-    let known = login == [b"anna".to_vec(), b"pass:word".to_vec()];
-    client.write_all(&[1, u8::from(!known)])?;
-    let kind = exactly(client, 4)?[3];
-    let host = match kind {
-        1 => {
-            let address: [u8; 4] = exactly(client, 4)?.try_into().unwrap();
-            Ipv4Addr::from(address).to_string()
-        }
-        _ => {
-            let length = exactly(client, 1)?[0];
-            String::from_utf8(exactly(client, length.into())?).unwrap()
-        }
-    };
-    let port: [u8; 2] = exactly(client, 2)?.try_into().unwrap();
-    Ok(Asked {
-        host,
-        port: u16::from_be_bytes(port),
-        granted: &[5, 0, 0, 3, 4, b'h', b'o', b's', b't', 0, 7],
-    })
-}
-
-fn http(client: &mut TcpStream) -> io::Result<Asked> {
-    let mut request = b"C".to_vec();
-    while !request.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        client.read_exact(&mut byte)?;
-        request.push(byte[0]);
-    }
-    let request = String::from_utf8(request).unwrap();
-    // `anna:pass:word`
-    assert!(request.contains("\r\nProxy-Authorization: Basic YW5uYTpwYXNzOndvcmQ=\r\n"));
-    let target = request.split(' ').nth(1).unwrap();
-    let (host, port) = target.rsplit_once(':').unwrap();
-    Ok(Asked {
-        host: host.to_owned(),
-        port: port.parse().unwrap(),
-        granted: b"HTTP/1.1 200 Connected\r\nVia: test\r\n\r\n",
-    })
-}
 
 fn through(proxy: &str) -> Options {
     Options {
@@ -160,7 +36,7 @@ fn files_come_and_go_through_proxies() {
     server.write("x", &bytes);
     let target = here.path().join("x");
     for scheme in ["socks5", "socks5h", "http"] {
-        let proxy = TestProxy::start();
+        let proxy = Proxy::start();
         let url = format!("{scheme}://anna:pass%3Aword@{}", proxy.address);
         let got = get(server.address, "x", &target, through(&url)).unwrap();
         assert!(fs::read(&target).unwrap() == bytes);
@@ -176,7 +52,7 @@ fn files_come_and_go_through_proxies() {
         mode: DataMode::Active,
         ..through(&format!(
             "http://anna:pass%3Aword@{}",
-            TestProxy::start().address
+            Proxy::start().address
         ))
     };
     let error = get(server.address, "x", &target, active).unwrap_err();

@@ -14,12 +14,12 @@ use fairwind_ftp::client::{
     ChecksumPolicy, ClientError, Connection, FileReport, Options, Retrieval, Route, Storage,
     Verification,
 };
+use fairwind_testing::proxy::Asked;
 use fairwind_transfer::Direction;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::ours::{alice, place, served, trusting};
 use super::{Authority, Server};
-use crate::client::routes::Asked;
 use crate::common::noise;
 
 /// Bytes of the file.
