@@ -94,13 +94,13 @@ impl Sender {
             return Ok(true);
         }
         let socket = self.sized.socket();
-        if buffers::is_set(socket, Direction::Send)? != self.sized.is_set() {
-            return Ok(false);
-        }
         let info = TcpInfo::of(socket)?;
         // What changes now shows after a round trip.
         if time < Duration::from_micros(info.tcpi_rtt.into()) {
             return Ok(true);
+        }
+        if buffers::is_set(socket, Direction::Send)? != self.sized.is_set() {
+            return Ok(false);
         }
         self.last = (now, moved);
         let adapted = self
