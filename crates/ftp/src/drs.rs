@@ -108,6 +108,10 @@ impl ClientSession {
 }
 
 impl TransferExtension for ClientSession {
+    fn is_for_every_file(&self) -> bool {
+        false
+    }
+
     fn plan(&mut self, plan: &mut SocketPlan) {
         if self.token().is_some() {
             plan.window_scale_for = Some(Settings::default().ceiling as u32);
@@ -241,6 +245,10 @@ struct ServerSession {
 }
 
 impl TransferExtension for ServerSession {
+    fn is_for_every_file(&self) -> bool {
+        false
+    }
+
     fn plan(&mut self, plan: &mut SocketPlan) {
         if self.token.is_some() {
             plan.window_scale_for = Some(Settings::default().ceiling as u32);

@@ -5,6 +5,11 @@ use fairwind_transfer::{SocketPlan, Transfer, TransferWatcher};
 
 /// An extension's part in the transfers of one session. Neither of these methods may block.
 pub trait TransferExtension: Send {
+    /// Whether no file may be moved without it, so that small files do not share a data connection.
+    fn is_for_every_file(&self) -> bool {
+        true
+    }
+
     /// Called before a data socket connects or listens; may change its `plan`.
     fn plan(&mut self, plan: &mut SocketPlan) {
         let _ = plan;

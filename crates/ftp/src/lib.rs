@@ -9,6 +9,7 @@
 pub mod advised;
 pub mod assembly;
 pub mod background;
+mod blocks;
 mod bounded;
 pub mod client;
 pub mod drs;

@@ -511,7 +511,13 @@ impl<'a> Mover<'a> {
         let moved = self.meter.moved();
         self.watcher.ended(moved);
         result?;
-        self.end_protection()?;
+        let stays_open = self.protection.as_ref().is_some_and(|it| it.stays_open());
+        if !(stays_open && self.receives) {
+            self.end_protection()?;
+        }
+        if stays_open {
+            return Ok(moved);
+        }
         // A copy of the socket held by a watcher must not keep the stream open.
         match self.socket.shutdown(Shutdown::Write) {
             Err(error) if error.kind() != io::ErrorKind::NotConnected => {

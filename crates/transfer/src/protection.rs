@@ -46,6 +46,12 @@ pub trait Protection: Debug + Send {
 
     /// So many bytes were written to the socket itself.
     fn passed(&mut self, _count: usize) {}
+
+    /// Whether this stream ends within the connection, which stays open for another one. Then only the end that sends
+    /// ends it.
+    fn stays_open(&self) -> bool {
+        false
+    }
 }
 
 type Make = dyn Fn() -> io::Result<Box<dyn Protection>> + Send + Sync;

@@ -34,13 +34,17 @@ pub(super) enum Upcoming {
 }
 
 impl Upcoming {
-    /// Whether nothing has to be found out before the path can be sent.
-    fn is_plain(&self) -> bool {
+    fn path(&self) -> &[u8] {
         let (Self::Download(path) | Self::Upload(path)) = self;
-        !path
-            .iter()
-            .any(|byte| matches!(*byte, 0 | b'\r' | b'\n' | IAC))
+        path
     }
+}
+
+/// Whether nothing has to be found out before a path can be sent.
+pub(super) fn is_plain(path: &[u8]) -> bool {
+    !path
+        .iter()
+        .any(|byte| matches!(*byte, 0 | b'\r' | b'\n' | IAC))
 }
 
 /// What may go with the command for a data connection before its reply.
@@ -144,7 +148,7 @@ impl Session {
 
     /// The next file, if it can be asked for ahead.
     fn next_plain(&mut self) -> Option<Upcoming> {
-        self.next.take().filter(Upcoming::is_plain)
+        self.next.take().filter(|next| is_plain(next.path()))
     }
 
     /// The size of a file that has just been stored, in bytes; `None` if the server does not say.

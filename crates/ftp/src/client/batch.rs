@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::ahead::Upcoming;
 use super::clash::{self, Places};
+use super::small_files::{SmallFile, Supply};
 use super::{ClientError, Connection, FileReport, Outcome, Retrieval, Storage, workers};
 
 /// A file to transfer.
@@ -93,11 +94,13 @@ pub fn run(
     };
     let progress = &first.options().progress;
     progress.expect(free.iter().filter_map(Job::size).sum());
+    let mut connections = vec![first];
+    let session = connections[0].opened();
+    let shares = session.is_some_and(|session| session.shares_data_connections());
     let shared = Shared {
-        jobs: Mutex::new(Jobs::new(free, count)),
+        jobs: Mutex::new(Jobs::new(free, count, shares)),
         outcome: Mutex::new(outcome),
     };
-    let mut connections = vec![first];
     for _ in 1..count {
         connections.push(connections[0].another());
     }
@@ -109,15 +112,28 @@ pub fn run(
 
 /// Jobs that no worker has begun.
 struct Jobs {
+    /// Those that may come through one data connection.
+    small: VecDeque<SmallFile>,
     waiting: VecDeque<(usize, Job)>,
     /// The job that each worker has announced to its server. Others take it rather than have nothing to do.
     announced: Vec<Option<(usize, Job)>>,
 }
 
 impl Jobs {
-    fn new(jobs: Vec<Job>, workers: usize) -> Self {
+    fn new(jobs: Vec<Job>, workers: usize, shares: bool) -> Self {
+        let (mut small, mut waiting) = (VecDeque::new(), VecDeque::new());
+        for (number, job) in jobs.into_iter().enumerate() {
+            match job {
+                Job::Get(retrieval) if shares => match SmallFile::of(number, retrieval) {
+                    Ok(file) => small.push_back(file),
+                    Err(retrieval) => waiting.push_back((number, Job::Get(retrieval))),
+                },
+                job => waiting.push_back((number, job)),
+            }
+        }
         Self {
-            waiting: jobs.into_iter().enumerate().collect(),
+            small,
+            waiting,
             announced: (0..workers).map(|_| None).collect(),
         }
     }
@@ -127,12 +143,18 @@ impl Jobs {
         let own = self.announced[worker].take();
         let job = own.or_else(|| self.waiting.pop_front()).or_else(|| {
             let others = self.announced.iter_mut();
-            others.filter_map(Option::take).next()
+            let other = others.filter_map(Option::take).next();
+            other.or_else(|| self.small.pop_front().map(job))
         })?;
         self.announced[worker] = self.waiting.pop_front();
         let next = self.announced[worker].as_ref().map(|(_, job)| job);
         Some((job, next))
     }
+}
+
+/// A small file as any other.
+fn job(file: SmallFile) -> (usize, Job) {
+    (file.number, Job::Get(file.retrieval))
 }
 
 struct Shared {
@@ -166,17 +188,62 @@ impl Shared {
             progress.note(&format!("fewer files at the same time: {error}"));
             return Ok(());
         }
+        self.fetch_small(&mut connection)?;
         while let Some((number, job)) = self.next(worker, &mut connection) {
-            let result = job.run(&mut connection, number);
-            let mut outcome = self.outcome.lock();
-            match result {
-                Ok(report) => outcome.add(report),
-                Err(ClientError::Stopped) => return Err(ClientError::Stopped),
-                Err(error) => outcome.fail(&job.name(&connection), &error.to_string()),
-            }
+            self.run(&mut connection, number, &job)?;
         }
         connection.close();
         Ok(())
+    }
+
+    fn run(
+        &self,
+        connection: &mut Connection,
+        number: usize,
+        job: &Job,
+    ) -> Result<(), ClientError> {
+        let result = job.run(connection, number);
+        let mut outcome = self.outcome.lock();
+        match result {
+            Ok(report) => outcome.add(report),
+            Err(ClientError::Stopped) => return Err(ClientError::Stopped),
+            Err(error) => outcome.fail(&job.name(connection), &error.to_string()),
+        }
+        Ok(())
+    }
+
+    /// Fetches small files as long as there are any.
+    fn fetch_small(&self, connection: &mut Connection) -> Result<(), ClientError> {
+        let may_share = |connection: &mut Connection| {
+            let session = connection.opened();
+            session.is_some_and(|session| session.shares_data_connections())
+        };
+        while !self.jobs.lock().small.is_empty() && may_share(connection) {
+            let rest = connection.fetch_small(&mut &*self)?;
+            let mut jobs = self.jobs.lock();
+            for file in rest.unmoved.into_iter().rev() {
+                jobs.small.push_front(file);
+            }
+            drop(jobs);
+            for file in rest.odd {
+                let (number, job) = job(file);
+                self.run(connection, number, &job)?;
+            }
+            if rest.is_futile {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Supply for &Shared {
+    fn next(&mut self) -> Option<SmallFile> {
+        self.jobs.lock().small.pop_front()
+    }
+
+    fn done(&mut self, report: FileReport) {
+        self.outcome.lock().add(report);
     }
 }
 
@@ -194,7 +261,7 @@ mod tests {
                 listed: None,
             })
         };
-        Jobs::new(names.iter().map(job).collect(), workers)
+        Jobs::new(names.iter().map(job).collect(), workers, false)
     }
 
     /// The job and the one announced.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::ahead::Command;
 use super::{ClientError, Features, Session};
+use crate::protocol::Reply;
 use crate::protocol::digest::Algorithm;
 use crate::protocol::path::one_line;
 
@@ -102,6 +103,15 @@ impl Session {
                 self.control.last_reply(patience)?
             }
         };
+        self.checksum_in(method, &reply)
+    }
+
+    /// The checksum in a reply; the inner error is a refusal.
+    pub(super) fn checksum_in(
+        &self,
+        method: Method,
+        reply: &Reply,
+    ) -> Result<Result<String, String>, ClientError> {
         if !reply.is_positive() {
             return Ok(Err(reply.to_string()));
         }
@@ -153,7 +163,6 @@ fn find(text: &str, algorithm: Algorithm) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Reply;
 
     fn offered(lines: &[&str]) -> Vec<Method> {
         let mut all = vec!["Features:".to_owned()];

@@ -152,6 +152,23 @@ impl Control {
         Ok(())
     }
 
+    /// Sends commands whose replies [`reply_ahead`](Self::reply_ahead) and [`first_reply_ahead`](Self::first_reply_ahead)
+    /// read behind those still owed.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send); then none has been sent.
+    pub(super) fn send_ahead(&mut self, commands: &[Command]) -> Result<(), ClientError> {
+        let (mut lines, mut owed) = (Vec::new(), VecDeque::new());
+        for (verb, argument) in commands {
+            let (line, asked) = self.line(verb, argument)?;
+            lines.extend_from_slice(&line);
+            owed.push_back(asked);
+        }
+        self.write(&lines).map_err(|error| self.broken(error))?;
+        self.owed.append(&mut owed);
+        Ok(())
+    }
+
     /// The final reply to the next of the commands sent ahead.
     ///
     /// # Errors

@@ -91,10 +91,7 @@ impl Session {
         {
             self.choose(method)?;
         }
-        let mut plan = self.options.plan.clone();
-        for extension in &mut self.extensions {
-            extension.plan(&mut plan);
-        }
+        let plan = self.plan();
         let opening = match self.options.mode {
             DataMode::Passive => self.open_passive(&plan)?,
             DataMode::Active => self.open_active(plan)?,
@@ -279,26 +276,40 @@ impl Session {
 
     fn open_passive(&mut self, plan: &SocketPlan) -> Result<Opening, ClientError> {
         let patience = self.options.patience;
-        let (way, peer) = (self.control.way.clone(), self.control.peer);
-        let progress = Arc::clone(&self.options.progress);
-        let connect = |address: SocketAddr, patience| {
-            way.data(plan, peer, address.port(), patience, &*progress)
-        };
         if self.is_listening()
             && let Some((address, _)) = self.listening.take()
-            && let Ok(stream) = connect(address, patience.min(IN_ADVANCE_PATIENCE))
+            && let Ok(stream) = self.connect_data(plan, address, patience.min(IN_ADVANCE_PATIENCE))
         {
             return Ok(Opening::Open(stream));
         }
         let address = self.passive_address()?;
-        connect(address, patience)
+        self.connect_data(plan, address, patience)
             .map(Opening::Open)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::TimedOut => {
-                    ClientError::data(address, format!("not there within {patience:?}"))
-                }
-                _ => ClientError::data(address, error),
-            })
+            .map_err(|error| unreached(address, patience, error))
+    }
+
+    /// The plan for a data socket.
+    pub(super) fn plan(&mut self) -> SocketPlan {
+        let mut plan = self.options.plan.clone();
+        for extension in &mut self.extensions {
+            extension.plan(&mut plan);
+        }
+        plan
+    }
+
+    /// Connects to the port of this address, at which the server listens.
+    ///
+    /// # Errors
+    /// If that fails or takes longer than `patience`.
+    pub(super) fn connect_data(
+        &self,
+        plan: &SocketPlan,
+        address: SocketAddr,
+        patience: Duration,
+    ) -> io::Result<TcpStream> {
+        let (peer, progress) = (self.control.peer, &*self.options.progress);
+        let way = &self.control.way;
+        way.data(plan, peer, address.port(), patience, progress)
     }
 
     fn open_active(&mut self, plan: SocketPlan) -> Result<Opening, ClientError> {
@@ -366,6 +377,16 @@ impl Session {
             wait(&*self.options.progress, &[arrival], Some(deadline))
                 .map_err(|error| self.data_error(error))?;
         }
+    }
+}
+
+/// The error for a data connection that could not be established.
+pub(super) fn unreached(address: SocketAddr, patience: Duration, error: io::Error) -> ClientError {
+    match error.kind() {
+        io::ErrorKind::TimedOut => {
+            ClientError::data(address, format!("not there within {patience:?}"))
+        }
+        _ => ClientError::data(address, error),
     }
 }
 

@@ -43,6 +43,7 @@ mod same_file;
 pub mod scan;
 mod selection;
 mod session;
+mod small_files;
 mod store;
 mod stream;
 mod target;

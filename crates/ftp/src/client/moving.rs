@@ -208,19 +208,28 @@ impl Session {
         size: u64,
         here: String,
     ) -> Result<Result<Verification, String>, ClientError> {
+        let there = self.remote_checksum(method, path, Some(size))?;
+        Ok(self.judge(method, here, there))
+    }
+
+    /// What a local checksum and the server's, or its refusal, show; the error says how they differ.
+    pub(super) fn judge(
+        &self,
+        method: Method,
+        here: String,
+        there: Result<String, String>,
+    ) -> Result<Verification, String> {
         let algorithm = method.algorithm().name();
-        match self.remote_checksum(method, path, Some(size))? {
-            Ok(there) if there == here => Ok(Ok(Verification::Verified(Checksum {
+        match there {
+            Ok(there) if there == here => Ok(Verification::Verified(Checksum {
                 algorithm,
                 value: here,
-            }))),
-            Ok(there) => Ok(Err(format!(
-                "its {algorithm} is {here} here and {there} there"
-            ))),
+            })),
+            Ok(there) => Err(format!("its {algorithm} is {here} here and {there} there")),
             Err(reply) if self.options.checksum == ChecksumPolicy::Required => {
-                Ok(Err(format!("there is no {algorithm} of it: {reply}")))
+                Err(format!("there is no {algorithm} of it: {reply}"))
             }
-            Err(reply) => Ok(Ok(Verification::Refused { reply })),
+            Err(reply) => Ok(Verification::Refused { reply }),
         }
     }
 

@@ -10,7 +10,6 @@ use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 
 use fairwind_transfer::Direction;
-use jiff::Timestamp;
 
 use super::ahead::Behind;
 use super::checksum::Method;
@@ -104,8 +103,7 @@ impl Retrieval {
         number: usize,
     ) -> Result<FileReport, ClientError> {
         let source = connection.place().with_path(self.remote.clone());
-        let shown = one_line(self.target.as_os_str().as_bytes());
-        let mut report = FileReport::new(source.to_string(), shown.into_owned());
+        let mut report = FileReport::new(source.to_string(), self.shown_target());
         let target = Target::find(&self.target).map_err(ClientError::local(&self.target))?;
         let settled = connection.settled();
         if let Target::File(path) = &target
@@ -146,6 +144,11 @@ impl Retrieval {
 }
 
 impl Retrieval {
+    /// The local path, as shown in reports.
+    pub(super) fn shown_target(&self) -> String {
+        one_line(self.target.as_os_str().as_bytes()).into_owned()
+    }
+
     /// The final and partial paths; `None` if the target is a stream or a device.
     pub(super) fn places(&self) -> Option<Places> {
         let path = match Target::find(&self.target) {
@@ -194,13 +197,7 @@ impl Retrieval {
                 Original::ask(session, &self.remote)
             })?,
         };
-        let same_time = here
-            .modified()
-            .ok()
-            .and_then(|time| Timestamp::try_from(time).ok())
-            .zip(original.modified)
-            .is_some_and(|(here, there)| here.as_second() == there.as_second());
-        Ok((original.size == Some(here.len()) && same_time).then_some(here))
+        Ok(original.is(&here).then_some(here))
     }
 }
 

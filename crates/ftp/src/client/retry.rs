@@ -163,6 +163,11 @@ impl Connection {
         Ok(self.session.as_mut().expect("it has just been opened"))
     }
 
+    /// The current session, if there is one.
+    pub(super) fn opened(&mut self) -> Option<&mut Session> {
+        self.session.as_mut()
+    }
+
     /// Ends the session with QUIT, or lets it wait for another connection if the options say so.
     pub fn close(&mut self) {
         let Some(session) = self.session.take() else {

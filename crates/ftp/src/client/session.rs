@@ -1,6 +1,7 @@
 //! A session: a logged-in control connection.
 
 use std::fmt::Display;
+use std::fs::Metadata;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -382,6 +383,16 @@ impl Original {
         let address = session.extended_address(&listens)?;
         session.listening = address.map(|address| (address, Instant::now()));
         Ok(Self::read(&bytes, &time))
+    }
+
+    /// Whether a local file has the same size, and the same time to the second.
+    pub(super) fn is(self, here: &Metadata) -> bool {
+        let modified = here.modified().ok();
+        let same_time = modified
+            .and_then(|time| Timestamp::try_from(time).ok())
+            .zip(self.modified)
+            .is_some_and(|(here, there)| here.as_second() == there.as_second());
+        self.size == Some(here.len()) && same_time
     }
 
     /// The note recorded beside a partial file; `None` if the server says too little to identify the file.

@@ -4,7 +4,7 @@ use fairwind_transfer::Meter;
 
 use super::channel::Setup;
 use super::listing;
-use super::session::Session;
+use super::session::{Session, TransferMode};
 use crate::protocol::Reply;
 use crate::protocol::command::Representation;
 use crate::protocol::digest::Algorithm;
@@ -25,6 +25,9 @@ impl Session {
             lines.extend(["AUTH TLS", "CPSV", "PBSZ", "PROT", "SSCN"].map(String::from));
         }
         lines.extend(["EPRT", "EPSV", "HOST", "MDTM", "MFMT"].map(String::from));
+        if self.may_share() {
+            lines.push("MODE B".into());
+        }
         if self.highest_level() > 0 {
             lines.push("MODE Z".into());
         }
@@ -84,14 +87,29 @@ impl Session {
         }
     }
 
-    /// MODE S and MODE Z.
+    /// MODE S, MODE B and MODE Z.
     pub(super) fn mode(&mut self, letter: u8) -> Reply {
-        self.state.deflate = match letter {
-            b'S' => None,
-            b'Z' if self.highest_level() > 0 => Some(self.level()),
-            _ => return Reply::new(504, "MODE: only S and, where FEAT has it, Z are supported"),
+        self.state.mode = match letter {
+            b'S' => TransferMode::Stream,
+            b'B' if self.may_share() => TransferMode::Block,
+            b'Z' if self.highest_level() > 0 => TransferMode::Deflate(self.level()),
+            _ => return Reply::new(504, "MODE: only S and those in FEAT are supported"),
         };
+        self.close_shared();
         Reply::new(200, "OK")
+    }
+
+    /// Whether several files may go through one data connection.
+    fn may_share(&self) -> bool {
+        let mut extensions = self.extensions.iter();
+        !extensions.any(|extension| extension.is_for_every_file())
+    }
+
+    /// Closes the data connection of an earlier transfer that waits for another one.
+    pub(super) fn close_shared(&mut self) {
+        self.state
+            .setup
+            .take_if(|setup| matches!(setup, Setup::Shared(..)));
     }
 
     fn highest_level(&self) -> u32 {
@@ -123,7 +141,9 @@ impl Session {
             return Reply::new(501, format!("MODE Z LEVEL is from 1 to {highest}"));
         };
         self.state.deflate_level = Some(level);
-        self.state.deflate = self.state.deflate.map(|_| level);
+        if let TransferMode::Deflate(current) = &mut self.state.mode {
+            *current = level;
+        }
         Reply::new(200, format!("MODE Z LEVEL is {level}"))
     }
 
@@ -159,7 +179,10 @@ impl Session {
         match name {
             "HELP" => Ok(Reply::lines(214, help(self.offers_tls()))),
             "CHMOD" => self.change_mode(arguments).await,
-            "PEER" => self.peer(arguments),
+            "PEER" => {
+                self.close_shared();
+                self.peer(arguments)
+            }
             "QUOTA" => self.quota().await,
             "UMASK" => Ok(self.umask(arguments)),
             "UTIME" => self.set_times(arguments).await,
@@ -187,9 +210,10 @@ impl Session {
                 self.state.cwd
             ));
         }
-        let mode = match self.state.deflate {
-            Some(_) => "Deflate",
-            None => "Stream",
+        let mode = match self.state.mode {
+            TransferMode::Stream => "Stream",
+            TransferMode::Block => "Block",
+            TransferMode::Deflate(_) => "Deflate",
         };
         lines.push(match self.state.representation {
             Representation::Ascii => format!("TYPE: ASCII; STRUcture: File; MODE: {mode}"),
@@ -198,6 +222,7 @@ impl Session {
         lines.push(match (meter, &self.state.setup) {
             (Some(meter), _) => format!("Data connection open: {} bytes moved", meter.moved()),
             (None, Some(Setup::Failed(_)) | None) => "No data connection".into(),
+            (None, Some(Setup::Shared(..))) => "Data connection open".into(),
             (None, Some(_)) => "Data connection agreed on".into(),
         });
         lines.push("End of status".into());

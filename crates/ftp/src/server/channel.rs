@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::config::Config;
 use super::third_party::DataTls;
+use crate::blocks::Blocks;
 use crate::tls::Protected;
 
 static TURNED_AWAY: RateLimitedLog = RateLimitedLog::new();
@@ -26,6 +27,8 @@ pub(super) enum Setup {
     Passive(Listening),
     /// The client has connected; a transfer may take the connection until this time.
     Open(Channel, Instant),
+    /// It is open from an earlier transfer, in block mode; until this time for another.
+    Shared(Channel, Instant),
     /// It failed.
     Failed(io::Error),
 }
@@ -53,6 +56,8 @@ pub(super) struct Channel {
     pub listener: Option<Arc<TcpListener>>,
     /// TLS, once its handshake is over.
     pub protection: Option<Box<Protected>>,
+    /// What an earlier transfer in block mode has left, with the protection below.
+    pub blocks: Option<Box<Blocks>>,
 }
 
 impl Setup {
@@ -69,6 +74,12 @@ impl Setup {
                 sleep_until(*until).await;
                 Self::Failed(late(config))
             }
+            Some(Self::Shared(_, until)) => {
+                sleep_until(*until).await;
+                let seconds = config.limits.connect_s;
+                let text = format!("it was closed after {seconds} s without a transfer");
+                Self::Failed(io::Error::new(io::ErrorKind::TimedOut, text))
+            }
             Some(Self::Active(_) | Self::Failed(_)) | None => std::future::pending().await,
         };
         *setup = Some(next);
@@ -76,12 +87,12 @@ impl Setup {
 }
 
 impl Channel {
-    /// The same connection after the handshake that the session asks for.
+    /// The same connection after the handshake that the session asks for, which an earlier transfer has had already.
     ///
     /// # Errors
     /// If it fails.
     pub(super) async fn protected(self, tls: Option<&DataTls>) -> io::Result<Self> {
-        let Some(tls) = tls else {
+        let Some(tls) = tls.filter(|_| self.blocks.is_none()) else {
             return Ok(self);
         };
         let (stream, protection) = tls.accept(self.stream).await?;
@@ -132,6 +143,7 @@ impl Listening {
                     stream,
                     listener: Some(Arc::clone(&self.socket)),
                     protection: None,
+                    blocks: None,
                 });
             }
             TURNED_AWAY
@@ -161,7 +173,7 @@ pub(super) async fn open(
 ) -> io::Result<Channel> {
     match setup {
         Setup::Passive(listening) => listening.accept(config, client).await,
-        Setup::Open(channel, _) => Ok(channel),
+        Setup::Open(channel, _) | Setup::Shared(channel, _) => Ok(channel),
         Setup::Failed(error) => Err(error),
         Setup::Active(address) => {
             let connecting = connect(address, local, &plan);
@@ -189,5 +201,6 @@ async fn connect(address: SocketAddr, local: IpAddr, plan: &SocketPlan) -> io::R
         stream,
         listener: None,
         protection: None,
+        blocks: None,
     })
 }

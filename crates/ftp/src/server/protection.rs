@@ -130,6 +130,7 @@ impl Session {
         if self.tls.is_none() || !self.state.is_buffer_size_told {
             return Reply::new(503, "AUTH TLS and PBSZ first");
         }
+        self.close_shared();
         match level {
             b'P' => {
                 self.state.is_private = true;

@@ -89,12 +89,33 @@ pub(super) struct State {
     pub(super) is_private: bool,
     /// The other server of third-party transfers.
     pub(super) third_party: ThirdParty,
-    /// Level of compression, with MODE Z.
-    pub(super) deflate: Option<u32>,
+    pub(super) mode: TransferMode,
     /// What OPTS MODE Z LEVEL has chosen.
     pub(super) deflate_level: Option<u32>,
     /// Permission bits that new files and directories do not get; the process's without SITE UMASK.
     pub(super) umask: Option<u32>,
+}
+
+/// MODE: how the bytes of files and listings travel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum TransferMode {
+    /// As they are, to the end of the data connection.
+    #[default]
+    Stream,
+    /// In blocks, the last of which says so.
+    Block,
+    /// Compressed by zlib at this level.
+    Deflate(u32),
+}
+
+impl TransferMode {
+    /// zlib's level; none for bytes as they are.
+    pub(super) fn level(self) -> Option<u32> {
+        match self {
+            Self::Deflate(level) => Some(level),
+            Self::Stream | Self::Block => None,
+        }
+    }
 }
 
 /// Why a command has no positive reply.

@@ -105,6 +105,7 @@ impl Session {
 
     pub(super) fn secured_client(&mut self, on: Option<bool>) -> Result<Reply, Reply> {
         self.under_tls("SSCN")?;
+        self.close_shared();
         let third_party = &mut self.state.third_party;
         third_party.is_tls_client = on.unwrap_or(third_party.is_tls_client);
         Ok(Reply::new(

@@ -18,7 +18,7 @@ use super::names::free_to_take;
 use super::own_thread;
 use super::partial::UploadError;
 use super::rates::RateGate;
-use super::session::{AfterQuit, Failure, Interruption, Session};
+use super::session::{AfterQuit, Failure, Interruption, Session, TransferMode};
 use super::third_party::DataTls;
 use super::upload::{Start, Upload, force_name};
 use super::uploads::Key;
@@ -26,6 +26,7 @@ use super::work::{
     self, Compression, Outcome, Passage, Work, file_failure, not_opened, upload_failure,
 };
 use super::xferlog::Entry;
+use crate::blocks::Blocks;
 use crate::protocol::command::{ByteRange, Representation};
 use crate::protocol::{Reply, VirtualPath};
 
@@ -97,14 +98,14 @@ impl Session {
         self.take_setup()
     }
 
-    /// The reply to a transfer at a position under TYPE A. There positions count what is sent (RFC 3659, section 5), not
-    /// bytes of the file; TYPE may have come behind REST or RANG.
+    /// The reply to a transfer at a position under TYPE A or MODE B. There positions count what is sent (RFC 3659, section 5)
+    /// or are those of markers, not bytes of the file; TYPE and MODE may have come behind REST or RANG.
     fn takes_positions(&self, is_partial: bool) -> Result<(), Reply> {
-        match self.state.representation {
-            Representation::Ascii if is_partial => {
-                let text = "REST and RANG are for TYPE I (binary) only";
-                Err(Reply::new(501, text))
-            }
+        let refused = |text| Err(Reply::new(501, text));
+        match (self.state.representation, self.state.mode) {
+            _ if !is_partial => Ok(()),
+            (Representation::Ascii, _) => refused("REST and RANG are for TYPE I (binary) only"),
+            (_, TransferMode::Block) => refused("REST and RANG are not for MODE B"),
             _ => Ok(()),
         }
     }
@@ -241,7 +242,7 @@ impl Session {
         let announced = announced.map(|all| all.saturating_sub(upload.first));
         // Bytes of the file, not of the compressed stream or of text with CR LF.
         let is_as_sent =
-            self.state.deflate.is_none() && self.state.representation == Representation::Image;
+            self.state.mode.level().is_none() && self.state.representation == Representation::Image;
         let announced = announced.filter(|_| is_as_sent);
         let work = Work::Receive {
             upload,
@@ -282,7 +283,11 @@ impl Session {
         path: VirtualPath,
         meter: Arc<Meter>,
     ) -> Result<Reply, Failure> {
-        self.control.send(&Reply::new(150, opening)).await?;
+        let opened = match setup {
+            Setup::Shared(..) => Reply::new(125, opening),
+            _ => Reply::new(150, opening),
+        };
+        self.control.send(&opened).await?;
         let (started, direction) = (Instant::now(), work.direction());
         let (is_file, announced) = (work.is_file(), work.total());
         let _guard = StopWhenDropped(Arc::clone(&meter));
@@ -331,7 +336,9 @@ impl Session {
         let plan = match &setup {
             Setup::Active(_) => self.plan(),
             // Settled when the socket began to listen.
-            Setup::Passive(_) | Setup::Open(..) | Setup::Failed(_) => SocketPlan::default(),
+            Setup::Passive(_) | Setup::Open(..) | Setup::Shared(..) | Setup::Failed(_) => {
+                SocketPlan::default()
+            }
         };
         let (shared, wanted) = (Arc::clone(&self.shared), Arc::clone(meter));
         let opening = async move {
@@ -374,19 +381,28 @@ impl Session {
             protector,
         };
         let mut watchers = Watchers::default();
-        if work.is_file() {
+        let in_blocks = self.state.mode == TransferMode::Block;
+        if work.is_file() && !in_blocks {
             let extensions = self.extensions.iter_mut();
             let parts = extensions.filter_map(|extension| extension.watch(&transfer));
             watchers.0.extend(parts);
         }
         drop(transfer);
+        let (mut protection, mut blocks) = (channel.protection, channel.blocks);
+        if in_blocks && blocks.is_none() {
+            blocks = Some(Box::new(Blocks::over(protection.take())));
+            // The last bytes of a file do not wait for those of the next one.
+            if let Err(error) = stream.set_nodelay(true) {
+                let error = TransferError::Connection(error);
+                return Ok((work.ends_with(error), Interruption::None));
+            }
+        }
         let stream = Arc::new(stream);
         meter.ends_waits_on(&stream, work.direction());
         let (seen, bounds) = (Arc::clone(meter), self.shared.config.limits.transfer());
-        let protection = channel.protection;
-        let gate = self.gate();
+        let (gate, moving) = (self.gate(), Arc::clone(&stream));
         let compression = Compression {
-            level: self.state.deflate,
+            level: self.state.mode.level(),
             ratio: self.shared.config.limits.deflate_ratio,
         };
         let user = self.state.user.clone();
@@ -397,9 +413,10 @@ impl Session {
                     bounds,
                     gate: &gate,
                     compression,
+                    blocks,
                     awaits_end,
                 };
-                work.run(&stream, passage, &seen, &mut watchers)
+                work.run(&moving, passage, &seen, &mut watchers)
             };
             match &user {
                 Some(user) => user.act(run),
@@ -409,11 +426,29 @@ impl Session {
         let (outcome, interruption) = self
             .run_interruptible(running, meter, AfterQuit::GoesOn)
             .await?;
-        let outcome = match outcome {
+        let mut outcome = match outcome {
             Ok(outcome) => outcome?,
             // An upload has been abandoned with its work.
             Err(error) => Err(TransferError::Connection(error)).into(),
         };
+        // Another server is known by its handshake, which is each file's own.
+        let with_client = !matches!(tls, Some(DataTls::Server(_)));
+        if let Some(blocks) = outcome.blocks.take()
+            && interruption == Interruption::None
+            && with_client
+            && let Some(stream) = Arc::into_inner(stream)
+        {
+            let channel = Channel {
+                local: channel.local,
+                peer: channel.peer,
+                stream,
+                listener: None,
+                protection: None,
+                blocks: Some(blocks),
+            };
+            let until = Instant::now() + self.shared.config.limits.connect();
+            self.state.setup = Some(Setup::Shared(channel, until.into()));
+        }
         Ok((outcome, interruption))
     }
 
@@ -447,6 +482,8 @@ impl Session {
                 .clamp(Duration::from_millis(1), LONGEST_GRACE);
             let orderly = match interruption {
                 Interruption::Gone => self.has_quit(),
+                // The last block has come.
+                _ if self.state.mode == TransferMode::Block => true,
                 _ if arrived.is_some_and(|(all, moved)| moved >= all) => true,
                 _ => self.is_present_after(grace).await,
             };
@@ -493,7 +530,11 @@ impl Session {
                 if left_out > 0 {
                     text.push_str(&format!("; {left_out} names with a line end were left out"));
                 }
-                (Reply::new(226, text), true)
+                let code = match self.state.setup {
+                    Some(Setup::Shared(..)) => 250,
+                    _ => 226,
+                };
+                (Reply::new(code, text), true)
             }
             (Err(error), _) if interruption == Interruption::Aborted => {
                 self.control.send(&work::failure(&error)).await?;

@@ -18,6 +18,7 @@ use super::files::Root;
 use super::listing::{self, Form, Subject};
 use super::partial::UploadError;
 use super::upload::Upload;
+use crate::blocks::Blocks;
 use crate::protocol::Reply;
 use crate::protocol::ascii::{FromNetwork, ToNetwork};
 use crate::protocol::command::Representation;
@@ -89,6 +90,8 @@ pub(super) struct Passage<'a> {
     pub gate: &'a dyn Gate,
     /// MODE Z, or not.
     pub compression: Compression,
+    /// MODE B, with the protection below.
+    pub blocks: Option<Box<Blocks>>,
     /// A file that has been sent is over when the other end closes the connection.
     pub awaits_end: bool,
 }
@@ -102,6 +105,8 @@ pub(super) struct Outcome {
     pub upload: Option<Upload>,
     /// Names left out of a listing.
     pub left_out: u64,
+    /// What another transfer in block mode goes on with.
+    pub blocks: Option<Box<Blocks>>,
 }
 
 impl From<Result<u64, TransferError>> for Outcome {
@@ -110,6 +115,7 @@ impl From<Result<u64, TransferError>> for Outcome {
             result,
             upload: None,
             left_out: 0,
+            blocks: None,
         }
     }
 }
@@ -155,6 +161,7 @@ impl Work {
             bounds,
             gate,
             compression,
+            mut blocks,
             awaits_end,
         } = passage;
         let is_sending = self.direction() == Direction::Send;
@@ -163,12 +170,13 @@ impl Work {
             Err(error) => return self.ends_with(TransferError::Connection(error)),
         };
         let mover = match Mover::new(stream, meter, watcher, bounds) {
-            Ok(mover) => mover
-                .through(gate)
-                .protected_by(protection.as_mut().map(|protection| &mut **protection as _)),
+            Ok(mover) => mover.through(gate).protected_by(match &mut blocks {
+                Some(blocks) => Some(&mut **blocks),
+                None => protection.as_mut().map(|protection| &mut **protection as _),
+            }),
             Err(error) => return self.ends_with(error),
         };
-        let outcome = match self {
+        let mut outcome = match self {
             Self::Send {
                 file,
                 first,
@@ -206,6 +214,7 @@ impl Work {
                     left_out: sent.as_ref().map_or(0, |(_, left_out)| *left_out),
                     result: sent.map(|(moved, _)| moved),
                     upload: None,
+                    blocks: None,
                 }
             }
             Self::Receive {
@@ -231,6 +240,7 @@ impl Work {
         if awaits_end && is_sending && outcome.result.is_ok() {
             hear_out(stream);
         }
+        outcome.blocks = blocks.filter(|_| outcome.result.is_ok());
         outcome
     }
 
