@@ -123,12 +123,13 @@ impl Jobs {
     fn new(jobs: Vec<Job>, workers: usize, shares: bool) -> Self {
         let (mut small, mut waiting) = (VecDeque::new(), VecDeque::new());
         for (number, job) in jobs.into_iter().enumerate() {
-            match job {
-                Job::Get(retrieval) if shares => match SmallFile::of(number, retrieval) {
-                    Ok(file) => small.push_back(file),
-                    Err(retrieval) => waiting.push_back((number, Job::Get(retrieval))),
-                },
-                job => waiting.push_back((number, job)),
+            let file = match &job {
+                Job::Get(retrieval) if shares => SmallFile::of(number, retrieval),
+                Job::Get(_) | Job::Put(_) => None,
+            };
+            match file {
+                Some(file) => small.push_back(file),
+                None => waiting.push_back((number, job)),
             }
         }
         Self {

@@ -21,7 +21,7 @@ use super::local::Partial;
 use super::moving::ProgressWatcher;
 use super::session::Original;
 use super::target::Target;
-use super::{ClientError, Connection, Entry, FileReport, Retrieval, Session};
+use super::{ClientError, Connection, FileReport, Retrieval, Session};
 use crate::blocks::Blocks;
 use crate::bounded::Bounded;
 use crate::protocol::digest::Hasher;
@@ -47,20 +47,14 @@ pub(super) struct SmallFile {
 
 impl SmallFile {
     /// The file, if it is one of these.
-    ///
-    /// # Errors
-    /// The file itself, if it is not.
-    pub(super) fn of(number: usize, retrieval: Retrieval) -> Result<Self, Retrieval> {
-        let (size, modified) = match &retrieval.listed {
-            Some(Entry {
-                size: Some(size @ ..=LARGEST),
-                modified: Some(modified),
-                ..
-            }) if is_plain(&retrieval.remote) => (*size, *modified),
-            _ => return Err(retrieval),
-        };
+    pub(super) fn of(number: usize, retrieval: &Retrieval) -> Option<Self> {
+        let listed = retrieval.listed.as_ref()?;
+        let (size, modified) = (listed.size?, listed.modified?);
+        if size > LARGEST || !is_plain(&retrieval.remote) {
+            return None;
+        }
         let Ok(Target::File(target)) = Target::find(&retrieval.target) else {
-            return Err(retrieval);
+            return None;
         };
         let original = Original {
             size: Some(size),
@@ -68,11 +62,11 @@ impl SmallFile {
         };
         // One that is there already is not moved at all.
         if fs::symlink_metadata(&target).is_ok_and(|here| here.is_file() && original.is(&here)) {
-            return Err(retrieval);
+            return None;
         }
-        Ok(Self {
+        Some(Self {
             number,
-            retrieval,
+            retrieval: retrieval.clone(),
             target,
             original,
             size,
