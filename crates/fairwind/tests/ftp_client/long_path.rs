@@ -31,16 +31,16 @@ fn two_ends() -> (TempDir, Vec<u8>) {
 
 /// The round trips of a transfer by `command`, until the server is asked for something else.
 fn round_trips(folder: &TempDir, command: &str) -> usize {
-    count(carried(folder, command), &["SIZE", "MFMT", "QUIT"])
+    count(carried(folder, command, ""), &["SIZE", "MFMT", "QUIT"])
 }
 
 /// The packets of a transfer by `command`, which a shell runs with the program as `$0` and the folder as
-/// `$1`. Reno's slow start, unlike CUBIC's, does not end when packets are late.
-fn carried(folder: &TempDir, command: &str) -> Vec<Packet> {
+/// `$1`, from a server with these flags. Reno's slow start, unlike CUBIC's, does not end when packets are late.
+fn carried(folder: &TempDir, command: &str, flags: &str) -> Vec<Packet> {
     let fairwind = env!("CARGO_BIN_EXE_fairwind");
     let served = folder.path().join("served");
     let server = format!(
-        "{fairwind} serve {} --user alice --listen 0.0.0.0:21 --no-drs --run-as root",
+        "{fairwind} serve {} --user alice --listen 0.0.0.0:21 --no-drs --run-as root {flags}",
         served.display()
     );
     let there = folder.path().join("path.pcapng");
@@ -117,8 +117,8 @@ fn count(packets: Vec<Packet>, ends: &[&str]) -> usize {
         found.map(sent).min().unwrap()
     };
     let begin = of(&["EPSV", "EPRT"], 0);
-    // STOR may stand behind ALLO.
-    let asked = of(&["ALLO", "STOR", "RETR"], begin);
+    // STOR may stand behind ALLO, and RETR behind MODE.
+    let asked = of(&["ALLO", "STOR", "RETR", "MODE"], begin);
     let end = of(ends, asked);
     let mut events: Vec<_> = (0..packets.len())
         .filter(|&number| sent(&packets[number]) >= begin)
@@ -158,28 +158,36 @@ fn a_download_takes_five_round_trips() {
     assert!(read(&folder, "x") == bytes);
 }
 
-/// Those of its data connection: SYN, and RETR with which the checksum and the next file are asked for.
+/// The round trips of a download of so many small files from a server with these flags.
+fn round_trips_of_files(number: usize, flags: &str) -> usize {
+    let (folder, _) = two_ends();
+    let served = folder.path().join("served/d");
+    fs::create_dir(&served).unwrap();
+    for number in 0..number {
+        fs::write(served.join(format!("f{number}")), [7; 400]).unwrap();
+    }
+    let get = r#""$0" get -r ftp://$FAIRWIND_PEER/d/ "$1/received" --json"#;
+    let carried = carried(&folder, get, flags);
+    let received = fs::read_dir(folder.path().join("received")).unwrap();
+    assert_eq!(received.count(), number);
+    count(carried, &["QUIT"])
+}
+
+/// Three flights of ten, twenty and forty segments have all of them, a block each, and the replies as well.
+#[test]
+fn thirty_small_files_take_at_most_two_round_trips_more_than_one() {
+    let Some(_turn) = in_the_lab() else { return };
+    let (many, one) = (round_trips_of_files(30, ""), round_trips_of_files(1, ""));
+    assert!((one..=one + 2).contains(&many), "{many} and {one}");
+}
+
+/// Those of its data connection: SYN, and RETR with which the checksum and the next file are asked for. A server that asks an
+/// advisor, here one that is not there, has each file on a data connection of its own.
 #[test]
 fn a_further_file_takes_two_round_trips() {
     let Some(_turn) = in_the_lab() else { return };
-    let all = |count: usize| {
-        let (folder, _) = two_ends();
-        let served = folder.path().join("served/d");
-        fs::create_dir(&served).unwrap();
-        for number in 0..count {
-            fs::write(served.join(format!("f{number}")), [7; 4_096]).unwrap();
-        }
-        let get = r#""$0" get -r ftp://$FAIRWIND_PEER/d/ "$1/received" --json"#;
-        let carried = carried(&folder, get);
-        assert_eq!(
-            fs::read_dir(folder.path().join("received"))
-                .unwrap()
-                .count(),
-            count
-        );
-        self::count(carried, &["QUIT"])
-    };
-    assert_eq!(all(4) - all(1), 6);
+    let trips = |number| round_trips_of_files(number, "--advisor http://127.0.0.1:1");
+    assert_eq!(trips(4) - trips(1), 6);
 }
 
 /// That of the handshake of its data connection; that of STOR; that of the bytes, with which size and checksum of what came
@@ -195,7 +203,7 @@ fn a_further_upload_takes_four_round_trips() {
             fs::write(sent.join(format!("f{number}")), [7; 4_096]).unwrap();
         }
         let put = r#""$0" put -r "$1/sent" ftp://alice@$FAIRWIND_PEER/ --json"#;
-        let carried = carried(&folder, put);
+        let carried = carried(&folder, put, "");
         let stored = fs::read_dir(folder.path().join("served/sent")).unwrap();
         assert_eq!(stored.count(), count);
         self::count(carried, &["QUIT"])
