@@ -69,7 +69,7 @@ fn line(lines: &mut BufReader<TcpStream>) -> String {
 fn right_sizing_is_offered_unless_it_is_off_or_buffers_are_fixed() {
     let offers = |server: Running| {
         let reply = Client::anonymous(&server).expect("FEAT", 211);
-        reply.lines.iter().any(|line| line.trim() == "DRS")
+        reply.lines.iter().any(|line| line.trim_ascii() == b"DRS")
     };
     assert!(offers(Running::start()));
     assert!(!offers(Running::with(|config| config.drs = false)));

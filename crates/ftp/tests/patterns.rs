@@ -47,7 +47,7 @@ fn patterns_are_names_of_what_they_mean() {
         "{long}"
     );
     let status = client.expect("STAT *.dat", 213);
-    assert!(status.lines[1].ends_with(" c.dat"), "{status}");
+    assert!(status.lines[1].ends_with(b" c.dat"), "{status}");
     client.passive();
     client.expect("NLST *.nothing", 550);
     client.passive();

@@ -613,10 +613,10 @@ fn names_are_made_changed_and_removed() {
     assert_eq!(client.expect("MDTM y", 213).text(), "19990929003355");
     let facts = client.expect("MLST y", 250);
     assert!(
-        facts.lines[1].starts_with("type=file;size=3;modify=19990929003355;perm=adfrw;"),
+        facts.lines[1].starts_with(b"type=file;size=3;modify=19990929003355;perm=adfrw;"),
         "{facts}"
     );
-    assert!(facts.lines[1].ends_with("; /y"), "{facts}");
+    assert!(facts.lines[1].ends_with(b"; /y"), "{facts}");
     client.expect("OPTS MLST size;", 200);
     assert_eq!(client.fetch("MLSD"), b" .\r\nsize=3; y\r\n");
     client.passive();

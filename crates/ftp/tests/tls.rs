@@ -240,7 +240,9 @@ fn commands_come_in_the_order_of_the_standard() {
     let features = plain.expect("FEAT", 211).lines;
     for feature in ["AUTH TLS", "PBSZ", "PROT"] {
         assert!(
-            features.iter().any(|line| line.trim() == feature),
+            features
+                .iter()
+                .any(|line| line.trim_ascii() == feature.as_bytes()),
             "{features:?}"
         );
     }

@@ -351,8 +351,7 @@ impl Control {
                 let Line::Whole(line) = line else {
                     return Err(self.protocol_error("a line of a reply is too long"));
                 };
-                // Replies are shown to the user: control characters in them must not reach the terminal.
-                match reader.take(&one_line(&line)) {
+                match reader.take(&line) {
                     Ok(Some(reply)) if reply.code == 421 => return Err(self.refused(reply)),
                     Ok(Some(reply)) => return Ok(reply),
                     Ok(None) => {}

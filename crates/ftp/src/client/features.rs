@@ -2,6 +2,7 @@
 
 use crate::protocol::Reply;
 use crate::protocol::digest::Algorithm;
+use crate::protocol::path::one_line;
 
 /// The lines of a reply to FEAT; empty if the server does not support the command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,7 +15,7 @@ impl Features {
             (211, count @ 3..) => Self(
                 reply.lines[1..count - 1]
                     .iter()
-                    .map(|line| line.trim().to_owned())
+                    .map(|line| one_line(line).trim().to_owned())
                     .collect(),
             ),
             _ => Self::default(),
@@ -68,7 +69,7 @@ mod tests {
             "SITE PEER",
             "END",
         ];
-        let features = Features::read(&Reply::lines(211, lines.map(String::from).into()));
+        let features = Features::read(&Reply::lines(211, lines.into()));
         assert!(features.has("size"));
         assert_eq!(features.get("REST"), Some("STREAM"));
         assert!(features.lists("SITE PEER") && !features.lists("SITE WHO"));

@@ -20,6 +20,7 @@ use super::{
     ClientError, ControlConnection, Credentials, Features, Options, Place, SessionExtension,
 };
 use crate::protocol::digest::Algorithm;
+use crate::protocol::line::IAC;
 use crate::protocol::path::one_line;
 use crate::protocol::{Reply, time};
 use crate::tls::ClientSessionTls;
@@ -239,7 +240,7 @@ impl Session {
                 let entry = reply
                     .lines
                     .iter()
-                    .find_map(|line| listing::facts(line.trim_start().as_bytes()));
+                    .find_map(|line| listing::facts(line.trim_ascii_start()));
                 return Ok(entry);
             }
             if reply.code == 550 {
@@ -284,16 +285,17 @@ impl Session {
         }
     }
 
-    /// The login directory; `None` if the server does not say, or if its name has bytes that cannot be
-    /// recovered from a reply.
+    /// The login directory; `None` if the server does not say, or if its name may not be the one that it says, or
+    /// cannot be sent back.
     pub(super) fn home(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
         if let Some(home) = &self.home {
             return Ok(Some(home.clone()));
         }
         let reply = self.control.ask("PWD", b"")?;
-        self.home = quoted(&reply.text())
-            .filter(|path| reply.is_positive() && !path.contains(['?', '\u{fffd}']))
-            .map(String::into_bytes);
+        let knows_255 = self.control.telnet.is_some();
+        self.home = quoted(&reply.lines.join(&b'\n'))
+            .filter(|path| reply.is_positive() && is_as_told(path))
+            .filter(|path| knows_255 || !path.contains(&IAC));
         Ok(self.home.clone())
     }
 
@@ -424,12 +426,12 @@ impl ControlConnection for Session {
 
 /// The size in bytes in a reply to SIZE.
 pub(super) fn size(reply: &Reply) -> Option<u64> {
-    (reply.code == 213).then(|| reply.lines[0].trim().parse().ok())?
+    (reply.code == 213).then(|| one_line(&reply.lines[0]).trim().parse().ok())?
 }
 
 /// The time in a reply to MDTM.
 fn modified(reply: &Reply) -> Option<Timestamp> {
-    (reply.code == 213).then(|| time::parse(reply.lines[0].trim()))?
+    (reply.code == 213).then(|| time::parse(one_line(&reply.lines[0]).trim()))?
 }
 
 fn log_in(control: &mut Control, credentials: &Credentials) -> Result<(), ClientError> {
@@ -444,16 +446,29 @@ fn log_in(control: &mut Control, credentials: &Credentials) -> Result<(), Client
 }
 
 /// The text between quotation marks, in which a mark is doubled (RFC 959 appendix II).
-fn quoted(text: &str) -> Option<String> {
-    let mut characters = text.split_once('"')?.1.chars().peekable();
-    let mut path = String::new();
+fn quoted(text: &[u8]) -> Option<Vec<u8>> {
+    let mark = text.iter().position(|byte| *byte == b'"')?;
+    let mut bytes = text[mark + 1..].iter().copied().peekable();
+    let mut path = Vec::new();
     loop {
-        match characters.next()? {
-            '"' if characters.next_if_eq(&'"').is_some() => path.push('"'),
-            '"' => return Some(path),
+        match bytes.next()? {
+            b'"' if bytes.next_if_eq(&b'"').is_some() => path.push(b'"'),
+            b'"' => return Some(path),
             other => path.push(other),
         }
     }
+}
+
+/// Whether a path in a reply is that of the server: many servers put `?` or U+FFFD in place of what they do not tell,
+/// vsftpd a zero. No command can hold an end of a line.
+fn is_as_told(path: &[u8]) -> bool {
+    let replacement = "\u{fffd}".as_bytes();
+    !path
+        .iter()
+        .any(|byte| matches!(byte, b'?' | 0 | b'\r' | b'\n'))
+        && !path
+            .windows(replacement.len())
+            .any(|part| part == replacement)
 }
 
 #[cfg(test)]
@@ -462,7 +477,10 @@ mod tests {
 
     #[test]
     fn the_working_directory_is_between_quotation_marks() {
-        assert_eq!(quoted("\"/a \"\"b\"\"\" is it"), Some("/a \"b\"".into()));
-        assert_eq!(quoted("none"), None);
+        assert_eq!(
+            quoted(b"\"/\xe9 \"\"b\"\"\" is it"),
+            Some(b"/\xe9 \"b\"".to_vec())
+        );
+        assert_eq!(quoted(b"none"), None);
     }
 }

@@ -54,7 +54,8 @@ impl Session {
             return Ok(key.clone());
         }
         let reply = self.control.must("SITE", b"PEER")?;
-        let key = reply.lines.last().map_or("", String::as_str).trim();
+        let text = reply.text();
+        let key = text.lines().last().unwrap_or_default().trim();
         let digest = key.strip_prefix("KEY ").map(str::parse::<Fingerprint>);
         let Some(Ok(digest)) = digest else {
             return Err(self.control.protocol_error("no key"));

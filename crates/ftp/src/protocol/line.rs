@@ -55,6 +55,15 @@ pub(crate) fn escaped(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(escaped)
 }
 
+/// Bytes as one line can hold them: control characters of ASCII become `?`. All bytes above 127 may be part of a name in
+/// some encoding.
+pub(crate) fn single_line(bytes: &[u8]) -> Vec<u8> {
+    bytes
+        .iter()
+        .map(|byte| if byte.is_ascii_control() { b'?' } else { *byte })
+        .collect()
+}
+
 impl LineDecoder {
     /// A decoder for lines of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {

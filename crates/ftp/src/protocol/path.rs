@@ -87,11 +87,19 @@ impl VirtualPath {
     }
 
     /// The path in quotation marks, with those within it doubled (RFC 959 appendix II).
-    pub(crate) fn quoted(&self) -> String {
-        format!("\"{}\"", self.text().replace('"', "\"\""))
+    pub(crate) fn quoted(&self) -> Vec<u8> {
+        let mut quoted = vec![b'"'];
+        for byte in &self.0 {
+            quoted.push(*byte);
+            if *byte == b'"' {
+                quoted.push(b'"');
+            }
+        }
+        quoted.push(b'"');
+        quoted
     }
 
-    /// The path as a single line of text: control characters become `?`, and bytes that are not UTF-8 the
+    /// The path as a single line of text, for logs: control characters become `?`, and bytes that are not UTF-8 the
     /// replacement character.
     pub(crate) fn text(&self) -> String {
         one_line(&self.0).into_owned()
@@ -104,7 +112,7 @@ impl fmt::Display for VirtualPath {
     }
 }
 
-/// Bytes as a single line of text, for replies and logs.
+/// Bytes as a single line of text, for people and logs.
 pub(crate) fn one_line(bytes: &[u8]) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(bytes);
     if text.chars().any(char::is_control) {
@@ -152,10 +160,9 @@ mod tests {
     }
 
     #[test]
-    fn quotation_marks_are_doubled_and_line_ends_never_sent() {
-        assert_eq!(
-            VirtualPath::root().join(b"a\"b\r\nc").quoted(),
-            "\"/a\"\"b??c\""
-        );
+    fn quotation_marks_are_doubled_and_other_bytes_stay() {
+        let path = VirtualPath::root().join(b"a\"\xe9\xff");
+        assert_eq!(path.quoted(), b"\"/a\"\"\xe9\xff\"");
+        assert_eq!(path.text(), "/a\"\u{fffd}\u{fffd}");
     }
 }

@@ -1,29 +1,35 @@
-//! Replies: a three-digit code and lines of text (RFC 959 section 4.2).
+//! Replies: a three-digit code and lines (RFC 959 section 4.2). A line may tell a name, which is any bytes.
 
 use std::fmt;
+
+use super::line::{escaped, single_line};
+use super::path::one_line;
 
 /// A reply of one or more lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// 100 to 599.
     pub code: u16,
-    /// At least one line, without code and line ending.
-    pub lines: Vec<String>,
+    /// At least one line, without code and line ending. Names in it have their own bytes.
+    pub lines: Vec<Vec<u8>>,
 }
 
 impl Reply {
     /// A reply of one line.
-    pub fn new(code: u16, text: impl Into<String>) -> Self {
+    pub fn new(code: u16, line: impl Into<Vec<u8>>) -> Self {
         Self {
             code,
-            lines: vec![text.into()],
+            lines: vec![line.into()],
         }
     }
 
     /// A reply of several lines; the last one closes it.
-    pub fn lines(code: u16, lines: Vec<String>) -> Self {
+    pub fn lines(code: u16, lines: Vec<impl Into<Vec<u8>>>) -> Self {
         assert!(!lines.is_empty(), "a reply has a line");
-        Self { code, lines }
+        Self {
+            code,
+            lines: lines.into_iter().map(Into::into).collect(),
+        }
     }
 
     /// 1yz: another reply follows.
@@ -46,30 +52,40 @@ impl Reply {
         self.code / 100 == 4 && self.code != 452
     }
 
-    /// All lines as one text, separated by line ends.
+    /// All lines as one text, separated by line ends, that does no harm to a terminal: control characters become `?`,
+    /// and bytes that are not UTF-8 the replacement character.
     pub fn text(&self) -> String {
-        self.lines.join("\n")
+        self.joined("\n")
     }
 
-    /// The bytes as sent. Lines between the first and the last begin with a space: RFC 2389 requires that
-    /// in FEAT, and it keeps them from being taken for the last line.
+    fn joined(&self, separator: &str) -> String {
+        let lines: Vec<_> = self.lines.iter().map(|line| one_line(line)).collect();
+        lines.join(separator)
+    }
+
+    /// The bytes as sent: control characters become `?`, and 255 is doubled, as in commands (RFC 1123 section 3.2.6).
+    /// Lines between the first and the last begin with a space: RFC 2389 requires that in FEAT, and it keeps them from
+    /// being taken for the last line.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = String::new();
+        let mut bytes = Vec::new();
         let last = self.lines.len() - 1;
         for (index, line) in self.lines.iter().enumerate() {
-            match index {
-                _ if index == last => bytes.push_str(&format!("{} {line}\r\n", self.code)),
-                0 => bytes.push_str(&format!("{}-{line}\r\n", self.code)),
-                _ => bytes.push_str(&format!(" {line}\r\n")),
-            }
+            let head = match index {
+                _ if index == last => format!("{} ", self.code),
+                0 => format!("{}-", self.code),
+                _ => " ".to_owned(),
+            };
+            bytes.extend_from_slice(head.as_bytes());
+            bytes.extend_from_slice(&escaped(&single_line(line)));
+            bytes.extend_from_slice(b"\r\n");
         }
-        bytes.into_bytes()
+        bytes
     }
 }
 
 impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.code, self.lines.join(" / "))
+        write!(f, "{} {}", self.code, self.joined(" / "))
     }
 }
 
@@ -80,7 +96,7 @@ pub const LONGEST: usize = 4 << 20;
 #[derive(Debug, Default)]
 pub struct ReplyReader {
     code: Option<u16>,
-    lines: Vec<String>,
+    lines: Vec<Vec<u8>>,
     bytes: usize,
 }
 
@@ -89,7 +105,8 @@ impl ReplyReader {
     ///
     /// # Errors
     /// Why the lines are not a reply; the connection is of no further use then.
-    pub fn take(&mut self, line: &str) -> Result<Option<Reply>, String> {
+    pub fn take(&mut self, line: impl AsRef<[u8]>) -> Result<Option<Reply>, String> {
+        let line = line.as_ref();
         self.bytes += line.len();
         if self.bytes > LONGEST {
             return Err(format!("a reply of more than {LONGEST} bytes"));
@@ -102,7 +119,7 @@ impl ReplyReader {
                 self.lines.push(text.to_owned());
                 Ok(None)
             }
-            (None, None) => Err(format!("not a reply: {line:?}")),
+            (None, None) => Err(format!("not a reply: {:?}", one_line(line))),
             (Some(code), Some((end, false, text))) if end == code => {
                 Ok(Some(self.finish(code, text)))
             }
@@ -112,13 +129,13 @@ impl ReplyReader {
             }
             (Some(_), _) => {
                 self.lines
-                    .push(line.strip_prefix(' ').unwrap_or(line).to_owned());
+                    .push(line.strip_prefix(b" ").unwrap_or(line).to_owned());
                 Ok(None)
             }
         }
     }
 
-    fn finish(&mut self, code: u16, text: &str) -> Reply {
+    fn finish(&mut self, code: u16, text: &[u8]) -> Reply {
         let mut lines = std::mem::take(&mut self.lines);
         lines.push(text.to_owned());
         *self = Self::default();
@@ -127,18 +144,18 @@ impl ReplyReader {
 }
 
 /// Code, whether more lines follow, and text.
-fn head(line: &str) -> Option<(u16, bool, &str)> {
-    let code: u16 = line
-        .get(..3)
-        .filter(|code| code.bytes().all(|b| b.is_ascii_digit()))?
-        .parse()
-        .ok()?;
+fn head(line: &[u8]) -> Option<(u16, bool, &[u8])> {
+    let digits = line.get(..3)?;
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let code = std::str::from_utf8(digits).ok()?.parse().ok()?;
     if !(100..600).contains(&code) {
         return None;
     }
     let rest = &line[3..];
-    match rest.as_bytes().first() {
-        None => Some((code, false, "")),
+    match rest.first() {
+        None => Some((code, false, b"")),
         Some(b' ') => Some((code, false, &rest[1..])),
         Some(b'-') => Some((code, true, &rest[1..])),
         Some(_) => None,
@@ -151,9 +168,19 @@ mod tests {
 
     #[test]
     fn lines_between_the_first_and_the_last_are_indented() {
-        let reply = Reply::lines(211, vec!["Features:".into(), "SIZE".into(), "End".into()]);
+        let reply = Reply::lines(211, vec!["Features:", "SIZE", "End"]);
         assert_eq!(reply.encode(), b"211-Features:\r\n SIZE\r\n211 End\r\n");
         assert_eq!(Reply::new(200, "Done").encode(), b"200 Done\r\n");
+    }
+
+    #[test]
+    fn bytes_of_names_are_sent_as_they_are_but_control_characters_and_255() {
+        let reply = Reply::new(257, b"a\xe9\xc2\x85\xff\xc3\xa9\r\n200 \0\x7f".to_vec());
+        assert_eq!(
+            reply.encode(),
+            b"257 a\xe9\xc2\x85\xff\xff\xc3\xa9??200 ??\r\n"
+        );
+        assert_eq!(reply.text(), "a\u{fffd}?\u{fffd}\u{e9}??200 ??");
     }
 
     #[test]
@@ -169,7 +196,7 @@ mod tests {
         }
         let reply = reader.take("123 The last line").unwrap().unwrap();
         assert_eq!(reply.code, 123);
-        assert_eq!(reply.lines[2], " 234 A line beginning with numbers");
+        assert_eq!(reply.lines[2], b" 234 A line beginning with numbers");
         assert_eq!(reader.take("200"), Ok(Some(Reply::new(200, ""))));
     }
 
@@ -189,7 +216,6 @@ mod fuzz {
 
     use super::*;
     use crate::protocol::line::{Line, LineDecoder};
-    use crate::protocol::path::one_line;
 
     /// What servers say: vsftpd, Pure-FTPd, ProFTPD, and the example of RFC 959 section 4.2.
     const STREAMS: [&[u8]; 6] = [
@@ -212,7 +238,7 @@ mod fuzz {
             decoder.take(piece);
             while let Some(line) = decoder.next_line() {
                 let taken = match line {
-                    Line::Whole(line) => reader.take(&one_line(&line)),
+                    Line::Whole(line) => reader.take(line),
                     Line::TooLong => Err("a line that is too long".to_owned()),
                 };
                 match taken {
@@ -225,7 +251,9 @@ mod fuzz {
     }
 
     fn reply() -> impl Strategy<Value = Reply> {
-        let line = prop_oneof!["\\PC{0,20}", "[0-9]{3}[ -]\\PC{0,8}", " {0,3}[0-9]{0,3}"];
+        let byte = prop_oneof![b' '..=b'~', 0x80..=u8::MAX, Just(u8::MAX)];
+        let text = prop_oneof!["\\PC{0,20}", "[0-9]{3}[ -]\\PC{0,8}", " {0,3}[0-9]{0,3}"];
+        let line = prop_oneof![text.prop_map(String::into_bytes), vec(byte, 0..20)];
         (100..600_u16, vec(line, 1..6)).prop_map(|(code, lines)| Reply { code, lines })
     }
 
@@ -243,8 +271,10 @@ mod fuzz {
             let (replies, fault) = read(&pieces(&bytes, &cuts));
             for reply in &replies {
                 prop_assert!((100..600).contains(&reply.code) && !reply.lines.is_empty());
-                prop_assert!(!reply.lines.concat().chars().any(char::is_control));
-                prop_assert_eq!(read(&[&reply.encode()]), (vec![reply.clone()], None));
+                prop_assert!(!reply.text().replace('\n', "").chars().any(char::is_control));
+                let lines = reply.lines.iter().map(|line| single_line(line)).collect();
+                let sent = Reply { lines, ..*reply };
+                prop_assert_eq!(read(&[&reply.encode()]), (vec![sent], None));
             }
             prop_assert_eq!((replies, fault), read(&[&bytes]));
         }

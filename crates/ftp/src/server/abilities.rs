@@ -196,36 +196,33 @@ impl Session {
 
     /// The status of the session, and of the transfer whose meter is given.
     pub(super) fn status(&self, meter: Option<&Meter>) -> Reply {
-        let mut lines = vec![
-            "Status of the fairwind FTP server".to_owned(),
-            format!("Connected to {}", self.control.facts.peer.ip()),
+        let mut lines: Vec<Vec<u8>> = vec![
+            "Status of the fairwind FTP server".into(),
+            format!("Connected to {}", self.control.facts.peer.ip()).into(),
         ];
         if let Some(protection) = self.protection() {
             lines.push(protection.into());
         }
         if let Some(user) = &self.state.user {
-            lines.push(format!(
-                "Logged in as {}, in {}",
-                one_line(user.name.as_bytes()),
-                self.state.cwd
-            ));
+            let user = format!("Logged in as {}, in ", one_line(user.name.as_bytes()));
+            lines.push([user.as_bytes(), self.state.cwd.as_bytes()].concat());
         }
         let mode = match self.state.mode {
             TransferMode::Stream => "Stream",
             TransferMode::Block => "Block",
             TransferMode::Deflate(_) => "Deflate",
         };
-        lines.push(match self.state.representation {
+        let parameters = match self.state.representation {
             Representation::Ascii => format!("TYPE: ASCII; STRUcture: File; MODE: {mode}"),
             Representation::Image => format!("TYPE: Image; STRUcture: File; MODE: {mode}"),
-        });
-        lines.push(match (meter, &self.state.setup) {
+        };
+        let data = match (meter, &self.state.setup) {
             (Some(meter), _) => format!("Data connection open: {} bytes moved", meter.moved()),
             (None, Some(Setup::Failed(_)) | None) => "No data connection".into(),
             (None, Some(Setup::Shared(..))) => "Data connection open".into(),
             (None, Some(_)) => "Data connection agreed on".into(),
-        });
-        lines.push("End of status".into());
+        };
+        lines.extend([parameters, data, "End of status".into()].map(String::into_bytes));
         Reply::lines(211, lines)
     }
 }

@@ -15,9 +15,9 @@ use super::Ledger;
 use super::digests::{Digests, Subject};
 use super::session::{AfterQuit, Failure, Interruption, Session};
 use super::turns::Turns;
-use crate::protocol::Reply;
 use crate::protocol::command::ByteRange;
 use crate::protocol::digest::{Algorithm, Hasher};
+use crate::protocol::{Reply, VirtualPath};
 
 /// Length of a turn.
 const SLICE: Duration = Duration::from_millis(100);
@@ -135,10 +135,10 @@ impl Session {
         path: Vec<u8>,
         algorithm: Algorithm,
         range: Option<ByteRange>,
-        reply: impl Fn(Algorithm, ByteRange, &str, &str) -> Reply,
+        reply: impl Fn(Algorithm, ByteRange, &str, &VirtualPath) -> Reply,
     ) -> Result<Reply, Failure> {
         let path = self.state.cwd.join(&path);
-        let name = path.text();
+        let told = path.clone();
         let (file, facts) = self.on_files(move |root| root.read(&path)).await?;
         let whole = ByteRange {
             first: 0,
@@ -185,7 +185,7 @@ impl Session {
                     .await?;
                 Reply::new(226, "Aborted")
             }
-            (Ok(sum), _) => reply(algorithm, range, &sum, &name),
+            (Ok(sum), _) => reply(algorithm, range, &sum, &told),
             (Err(error), _) if error.kind() == io::ErrorKind::TimedOut => {
                 let seconds = patience.as_secs();
                 Reply::new(451, format!("A checksum may take {seconds} s; use RANG"))
@@ -196,10 +196,13 @@ impl Session {
 }
 
 /// `213 SHA-256 0-49 digest name`: draft-bryan-ftpext-hash section 3; the range includes its last byte.
-pub(super) fn hash_reply(algorithm: Algorithm, range: ByteRange, sum: &str, name: &str) -> Reply {
+pub(super) fn hash_reply(
+    algorithm: Algorithm,
+    range: ByteRange,
+    sum: &str,
+    path: &VirtualPath,
+) -> Reply {
     let last = range.end.saturating_sub(1);
-    Reply::new(
-        213,
-        format!("{algorithm} {}-{last} {sum} {name}", range.first),
-    )
+    let digest = format!("{algorithm} {}-{last} {sum} ", range.first);
+    Reply::new(213, [digest.as_bytes(), path.as_bytes()].concat())
 }

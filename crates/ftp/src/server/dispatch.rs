@@ -7,7 +7,7 @@ use super::session::{Failure, Session};
 use super::upload::Start;
 use crate::protocol::command::{ByteRange, Representation};
 use crate::protocol::digest::Algorithm;
-use crate::protocol::{Command, Reply};
+use crate::protocol::{Command, Reply, VirtualPath};
 
 impl Session {
     /// Carries out a command; the caller sends the last reply to it.
@@ -42,10 +42,7 @@ impl Session {
             Command::Abor => Reply::new(226, "No transfer to ABOR"),
             Command::Stat(None) => self.status(None),
             Command::Stat(Some(listing)) => self.stat_path(listing).await?,
-            Command::Pwd => Reply::new(
-                257,
-                format!("{} is the working directory", self.state.cwd.quoted()),
-            ),
+            Command::Pwd => Reply::new(257, self.working_directory()),
             Command::Cwd(path) => self.change_directory(self.state.cwd.join(&path)).await?,
             Command::Cdup => self.change_directory(self.state.cwd.parent()).await?,
             Command::Type(representation) => {
@@ -92,7 +89,7 @@ impl Session {
                 path,
                 range,
             } => {
-                let short = |_: Algorithm, _: ByteRange, sum: &str, _: &str| {
+                let short = |_: Algorithm, _: ByteRange, sum: &str, _: &VirtualPath| {
                     Reply::new(250, sum.to_uppercase())
                 };
                 self.checksum(path, algorithm, range, short).await?

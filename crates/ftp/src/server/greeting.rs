@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use super::config::Config;
 use crate::file_reader::FileReader;
 use crate::protocol::Reply;
-use crate::protocol::path::one_line;
 
 /// Longest text, bytes.
 const LONGEST: usize = 16 << 10;
 
-/// The lines of a text, as replies can have them.
-fn lines(reader: &FileReader, path: &Path) -> io::Result<Vec<String>> {
+/// The lines of a file.
+fn lines(reader: &FileReader, path: &Path) -> io::Result<Vec<Vec<u8>>> {
     let bytes = reader.read(path)?;
     if bytes.len() > LONGEST {
         let text = format!("{}: more than {LONGEST} bytes", path.display());
@@ -21,19 +20,17 @@ fn lines(reader: &FileReader, path: &Path) -> io::Result<Vec<String>> {
     Ok(reply_lines(&bytes))
 }
 
-/// The lines of a text as replies can have them, without control characters.
-pub(super) fn reply_lines(text: &[u8]) -> Vec<String> {
+/// The lines of a text, in whatever encoding it is.
+pub(super) fn reply_lines(text: &[u8]) -> Vec<Vec<u8>> {
     let lines = text.trim_ascii_end().split(|byte| *byte == b'\n');
-    lines
-        .map(|line| one_line(line.trim_ascii_end()).into_owned())
-        .collect()
+    lines.map(|line| line.trim_ascii_end().to_vec()).collect()
 }
 
 /// The texts of a configuration.
 #[derive(Debug)]
 pub(super) struct Greeting {
-    banner: Vec<String>,
-    motd: Vec<String>,
+    banner: Vec<Vec<u8>>,
+    motd: Vec<Vec<u8>>,
 }
 
 impl Greeting {
@@ -63,8 +60,8 @@ impl Greeting {
     }
 }
 
-fn with(text: &[String], code: u16, last: &str) -> Reply {
+fn with(text: &[Vec<u8>], code: u16, last: &str) -> Reply {
     let mut lines = text.to_vec();
-    lines.push(last.to_owned());
+    lines.push(last.into());
     Reply::lines(code, lines)
 }

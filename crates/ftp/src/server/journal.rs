@@ -74,7 +74,7 @@ impl Journal {
         bytes: Option<u64>,
         taken: Duration,
     ) {
-        let text = reply.lines.last().map(|line| short(line));
+        let text = reply.lines.last().map(|line| short(&one_line(line)));
         self.add(&Record {
             time: Timestamp::now(),
             session: member.id,

@@ -12,7 +12,7 @@ use super::matches::Wanted;
 use super::partial;
 use crate::bounded::Bounded;
 use crate::pattern::is_pattern;
-use crate::protocol::path::one_line;
+use crate::protocol::line::single_line;
 use crate::protocol::{VirtualPath, time};
 
 /// Names of a directory that are held in memory to be sorted, bytes: clients that do not read hold them for long.
@@ -242,7 +242,7 @@ impl Lines<'_> {
             Form::Long { .. } => {
                 let mut line = long(facts, Timestamp::now()).into_bytes();
                 line.push(b' ');
-                line.extend(single_line(name));
+                line.extend_from_slice(&single_line(name));
                 return writeln_crlf(self.out, &line);
             }
             _ if has_line_end => {
@@ -291,12 +291,6 @@ fn long(facts: &Facts, now: Timestamp) -> String {
     )
 }
 
-fn single_line(name: &[u8]) -> Vec<u8> {
-    name.iter()
-        .map(|byte| if byte.is_ascii_control() { b'?' } else { *byte })
-        .collect()
-}
-
 fn writeln_crlf(out: &mut dyn Write, line: &[u8]) -> io::Result<()> {
     out.write_all(line)?;
     out.write_all(b"\r\n")
@@ -309,7 +303,7 @@ const LONGEST_REPLY: u64 = 256 << 10;
 ///
 /// # Errors
 /// As [`write()`]; `EFBIG` if it is too long for a reply.
-pub(super) fn lines(root: &Root, subject: &Subject, hidden: bool) -> io::Result<Vec<String>> {
+pub(super) fn lines(root: &Root, subject: &Subject, hidden: bool) -> io::Result<Vec<Vec<u8>>> {
     let mut out = Bounded::new(Vec::new(), LONGEST_REPLY, || Errno::FBIG.into());
     write(root, subject, Form::Long { hidden }, &mut out)?;
     let lines = out
@@ -317,7 +311,7 @@ pub(super) fn lines(root: &Root, subject: &Subject, hidden: bool) -> io::Result<
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty());
     Ok(lines
-        .map(|line| one_line(line.strip_suffix(b"\r").unwrap_or(line)).into_owned())
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec())
         .collect())
 }
 

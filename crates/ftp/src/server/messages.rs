@@ -15,7 +15,7 @@ const MOST_LINES: usize = 100;
 
 /// The lines of the message of a directory, if it has one that the user may read. It is found and opened as any file
 /// that a client names, so no link leads out of the root.
-pub(super) fn of(root: &Root, directory: &VirtualPath, name: &str) -> Vec<String> {
+pub(super) fn of(root: &Root, directory: &VirtualPath, name: &str) -> Vec<Vec<u8>> {
     let mut text = Vec::new();
     let path = directory.join(name.as_bytes());
     let Ok((file, _)) = root.read(&path) else {

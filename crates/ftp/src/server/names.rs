@@ -25,16 +25,18 @@ impl Session {
         });
         let mut lines = message.await?;
         self.state.cwd = path;
-        lines.push(format!(
-            "{} is the working directory",
-            self.state.cwd.quoted()
-        ));
+        lines.push(self.working_directory());
         Ok(Reply::lines(250, lines))
+    }
+
+    /// The line that tells the working directory.
+    pub(super) fn working_directory(&self) -> Vec<u8> {
+        [&*self.state.cwd.quoted(), b" is the working directory"].concat()
     }
 
     pub(super) async fn stat_path(&mut self, listing: Listing) -> Result<Reply, Reply> {
         let from = self.state.cwd.clone();
-        let heading = format!("Status of {}:", from.join(&listing.path));
+        let heading = [b"Status of ", from.join(&listing.path).as_bytes(), b":"].concat();
         let (files, code) = self
             .on_files(move |root| {
                 let hidden = listing.hidden;
@@ -59,16 +61,13 @@ impl Session {
 
     pub(super) async fn facts(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
         let path = self.state.cwd.join(&path);
-        let (name, write) = (path.text(), self.user()?.write);
+        let (told, write) = (path.clone(), self.user()?.write);
         let facts = self
             .on_files(move |root| root.facts_or_of_broken_link(&path))
             .await?;
-        let line = format!(
-            "{} {name}",
-            self.state
-                .selection
-                .of(&facts, listing::kind(&facts), write)
-        );
+        let selection = self.state.selection;
+        let facts = selection.of(&facts, listing::kind(&facts), write);
+        let line = [facts.as_bytes(), b" ", told.as_bytes()].concat();
         Ok(Reply::lines(250, vec!["Facts:".into(), line, "End".into()]))
     }
 
@@ -108,10 +107,11 @@ impl Session {
     ) -> Result<Reply, Reply> {
         self.writer()?;
         let path = self.state.cwd.join(&path);
-        let text = format!("Modify={}; {path}", time::format(when));
+        let facts = format!("Modify={}; ", time::format(when));
+        let line = [facts.as_bytes(), path.as_bytes()].concat();
         self.on_files(move |root| root.set_modified(&path, when))
             .await?;
-        Ok(Reply::new(213, text))
+        Ok(Reply::new(213, line))
     }
 
     /// `SITE UTIME`, as `time name` and as `name access change creation UTC`; only the time of change is set.
@@ -154,11 +154,12 @@ impl Session {
             )
         })?;
         let path = self.state.cwd.join(path);
-        let name = path.text();
+        let told = path.clone();
         let mode = self
             .on_files(move |root| root.set_mode(&path, mode))
             .await?;
-        Ok(Reply::new(200, format!("Mode {mode:03o} for {name}")))
+        let set = format!("Mode {mode:03o} for ");
+        Ok(Reply::new(200, [set.as_bytes(), told.as_bytes()].concat()))
     }
 
     /// `SITE QUOTA`, as ProFTPD has it: what the user's root holds and may hold.
@@ -263,7 +264,7 @@ impl Session {
         self.try_on_files(move |root| root.make_directory(&path, umask))
             .await?
             .map_err(|error| naming_failure(&error))?;
-        Ok(Reply::new(257, format!("{made} created")))
+        Ok(Reply::new(257, [&*made, b" created"].concat()))
     }
 }
 

@@ -2,14 +2,17 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use fairwind_ftp::client::batch::Job;
 use fairwind_ftp::client::{Outcome, third_party, tree};
 
 use super::every_server::{Peer, every, own, proftpd, pyftpdlib, vsftpd};
-use super::names as listed;
+use super::{connection, names as listed, options};
 
 /// Names that differ only in bytes that are not UTF-8.
 const ODD: [&[u8]; 5] = [b"a\xffb", b"a\xffc", b"a\xff", b"a\xe9", b"a\xff\xf4"];
@@ -209,4 +212,49 @@ fn two_names_that_are_one_file_here_are_not_both_fetched() {
         outcome.failures
     );
     assert_eq!(fs::read(at("d/x")).unwrap(), b"a");
+}
+
+/// A server that answers by the verb; and what it hears.
+fn answering(answers: &'static [(&str, &[u8])]) -> (SocketAddr, Arc<Mutex<Vec<Vec<u8>>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hears = Arc::clone(&heard);
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept()?;
+        stream.write_all(b"220 Hello\r\n")?;
+        for line in BufReader::new(stream.try_clone()?).split(b'\n') {
+            let line = line?.trim_ascii_end().to_vec();
+            let known = |(verb, _): &&(&str, _)| line.starts_with(verb.as_bytes());
+            let answer = answers.iter().find(known);
+            stream.write_all(answer.map_or(b"200 Well\r\n", |(_, answer)| answer))?;
+            hears.lock().unwrap().push(line);
+        }
+        std::io::Result::Ok(())
+    });
+    (address, heard)
+}
+
+#[test]
+fn names_in_replies_keep_their_bytes() {
+    let (address, heard) = answering(&[
+        ("FEAT", b"211-These:\r\n MLST type*;\r\n211 End\r\n"),
+        ("PWD", b"257 \"/home/Ren\xe9 \"\"\xc3\xa9\"\"\" is it\r\n"),
+        (
+            "MLST",
+            b"250-This:\r\n type=file; /home/Ren\xe9/a\xe9\tb\r\n250 End\r\n",
+        ),
+    ]);
+    let mut connection = connection(address, "", options());
+    connection
+        .with(|session| {
+            let home = session.login_directory()?;
+            assert_eq!(home.unwrap(), b"/home/Ren\xe9 \"\xc3\xa9\"");
+            let found = session.look(b"a\xe9\tb")?;
+            assert_eq!(found.unwrap().name, b"/home/Ren\xe9/a\xe9\tb");
+            session.enter(b"pub")
+        })
+        .unwrap();
+    let heard = heard.lock().unwrap();
+    assert_eq!(heard.last().unwrap(), b"CWD /home/Ren\xe9 \"\xc3\xa9\"");
 }

@@ -158,13 +158,29 @@ impl Client {
     pub(crate) fn reply(&mut self) -> Reply {
         let mut reader = ReplyReader::default();
         loop {
-            let mut line = String::new();
-            assert_ne!(
-                self.lines.read_line(&mut line).unwrap(),
-                0,
-                "the server has closed"
-            );
-            if let Some(reply) = reader.take(line.trim_end_matches(['\r', '\n'])).unwrap() {
+            let line = self.line();
+            let line = line.strip_suffix(b"\r\n").unwrap();
+            if let Some(reply) = reader.take(line).unwrap() {
+                return reply;
+            }
+        }
+    }
+
+    fn line(&mut self) -> Vec<u8> {
+        let mut line = Vec::new();
+        let count = self.lines.read_until(b'\n', &mut line).unwrap();
+        assert_ne!(count, 0, "the server has closed");
+        line
+    }
+
+    /// Sends a line of any bytes; returns the reply as it comes.
+    pub(crate) fn exchange(&mut self, line: &[u8]) -> Vec<u8> {
+        self.raw(&[line, b"\r\n"].concat());
+        let mut reply = Vec::new();
+        loop {
+            let line = self.line();
+            reply.extend_from_slice(&line);
+            if line[..3].iter().all(u8::is_ascii_digit) && line[3] == b' ' {
                 return reply;
             }
         }

@@ -120,13 +120,13 @@ fn users_rights_and_texts_are_those_of_the_host() {
     std::fs::create_dir(tree.path().join("kept")).unwrap();
     let mut client = Client::connect(server.address);
     let banner = client.expect("HOST bb.example", 220);
-    assert_eq!(banner.lines[0], "banner of b");
+    assert_eq!(banner.lines[0], b"banner of b");
     for (user, password) in [("anonymous", "me@example.org"), ("alice", "secret")] {
         client.expect(&format!("USER {user}"), 331);
         client.expect(&format!("PASS {password}"), 530);
     }
     client.expect("USER bob", 331);
-    assert_eq!(client.expect("PASS secret", 230).lines[0], "motd of b");
+    assert_eq!(client.expect("PASS secret", 230).lines[0], b"motd of b");
     client.expect("TYPE I", 200);
     client.expect("MKD kept/d", 550);
     client.expect("MKD d", 257);

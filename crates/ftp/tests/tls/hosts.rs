@@ -168,7 +168,7 @@ fn implicit_tls_has_its_host_from_the_first_byte() {
     let stream = data(hosts.server.running.tls_address.unwrap());
     let name = ServerName::try_from("b.example").unwrap();
     let mut client = Secure::over_as(stream, hosts.server.stranger(), name);
-    assert_eq!(client.reply().lines[0], "This is b");
+    assert_eq!(client.reply().lines[0], b"This is b");
 }
 
 #[test]
