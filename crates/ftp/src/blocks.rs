@@ -3,6 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use fairwind_transfer::Protection;
 
@@ -14,6 +15,9 @@ const HEADER: usize = 3;
 const LARGEST: usize = u16::MAX as usize;
 /// Bytes read from the socket ahead: the small files of one segment, or of a few.
 const READ: usize = 16 << 10;
+
+/// How long bytes of a slow sender wait for their block to become full.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// Descriptors. That of the end of a record (128) means nothing in a file without records.
 const END_OF_FILE: u8 = 64;
@@ -34,6 +38,8 @@ pub(crate) struct Blocks {
     is_last: bool,
     /// The block being sent, with its header; nothing between two.
     going: Vec<u8>,
+    /// When its first bytes came.
+    begun: Option<Instant>,
     /// Bytes of it that are in the socket.
     sent: usize,
     /// It gets no more bytes.
@@ -46,6 +52,32 @@ impl Blocks {
         Self {
             below,
             ..Self::default()
+        }
+    }
+
+    /// Keeps no memory that it can do without until the next file.
+    pub(crate) fn rests(&mut self) {
+        if self.begin == self.come.len() {
+            (self.come, self.begin) = (Vec::new(), 0);
+        }
+        self.going = Vec::new();
+    }
+
+    /// Takes what has come behind the last file, without waiting for it.
+    ///
+    /// # Errors
+    /// If nothing has, and nothing can any more. The socket does not block afterwards.
+    pub(crate) fn look_ahead(&mut self, socket: &TcpStream) -> io::Result<()> {
+        if self.begin < self.come.len() {
+            return Ok(());
+        }
+        socket.set_nonblocking(true)?;
+        match self.fill(socket) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.come = Vec::new();
+                Ok(())
+            }
+            filled => filled,
         }
     }
 
@@ -111,7 +143,7 @@ impl Blocks {
         if let Some(below) = &mut self.below {
             below.flush(socket)?;
         }
-        (self.sent, self.is_closed) = (0, false);
+        (self.sent, self.is_closed, self.begun) = (0, false, None);
         self.going.clear();
         Ok(())
     }
@@ -143,10 +175,6 @@ impl Protection for Blocks {
             }
             if self.left == 0 {
                 if std::mem::take(&mut self.is_last) {
-                    if self.begin == self.come.len() {
-                        // A connection that waits for its next file keeps no memory.
-                        (self.come, self.begin) = (Vec::new(), 0);
-                    }
                     return Ok(0);
                 }
                 if self.begin_block()? {
@@ -163,7 +191,9 @@ impl Protection for Blocks {
     }
 
     fn write(&mut self, socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
-        if self.going.len() == HEADER + LARGEST && !self.is_closed {
+        let is_full = self.going.len() == HEADER + LARGEST;
+        let is_old = self.begun.is_some_and(|at| at.elapsed() > LONGEST_WAIT);
+        if !self.is_closed && (is_full || is_old) {
             self.close(0);
         }
         if self.is_closed {
@@ -171,6 +201,7 @@ impl Protection for Blocks {
         }
         if self.going.is_empty() {
             self.going.resize(HEADER, 0);
+            self.begun = Some(Instant::now());
         }
         let count = bytes.len().min(HEADER + LARGEST - self.going.len());
         self.going.extend_from_slice(&bytes[..count]);
@@ -192,9 +223,7 @@ impl Protection for Blocks {
             }
             self.close(END_OF_FILE);
         }
-        self.push(socket)?;
-        self.going = Vec::new();
-        Ok(())
+        self.push(socket)
     }
 
     fn is_sending(&self) -> bool {
@@ -326,6 +355,155 @@ mod tests {
         for _ in 0..3 {
             let waits = blocks.read(&near, &mut [0; 9]).unwrap_err();
             assert_eq!(waits.kind(), io::ErrorKind::WouldBlock);
+        }
+    }
+}
+
+#[cfg(test)]
+mod fuzz {
+    use std::net::{Shutdown, TcpListener};
+    use std::thread;
+
+    use fairwind_testing::fuzz::{cases, cuts, damaged, pieces};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const EXAMPLES: [&[u8]; 6] = [
+        b"\x40\0\x03abc",
+        b"\0\0\x02ab\x80\0\x01c\x40\0\0\x40\0\x05later",
+        b"\x10\0\x0600001 \0\0\x01a\x10\0\x0600002 \xc0\0\x01b",
+        b"\0\0\0\0\0\0\x50\0\x01m\x40\0\0",
+        b"\0\x01\x2cthree hundred bytes would follow",
+        b"\x20\0\x01a\x40\0\0",
+    ];
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (one, listener.accept().unwrap().0)
+    }
+
+    /// The files in a stream, what has come of the last one, and why no more does, by the words of RFC 959.
+    fn told(mut stream: &[u8]) -> (Vec<Vec<u8>>, io::ErrorKind) {
+        let mut files = vec![Vec::new()];
+        loop {
+            let Some((&[descriptor, high, low], rest)) = stream.split_first_chunk() else {
+                return (files, io::ErrorKind::UnexpectedEof);
+            };
+            if descriptor & 0b0010_1111 != 0 {
+                return (files, io::ErrorKind::InvalidData);
+            }
+            let count = usize::from(high) * 256 + usize::from(low);
+            let block = &rest[..count.min(rest.len())];
+            if descriptor & 0b0001_0000 == 0 {
+                files.last_mut().unwrap().extend_from_slice(block);
+            }
+            if block.len() < count {
+                return (files, io::ErrorKind::UnexpectedEof);
+            }
+            if descriptor & 0b0100_0000 != 0 {
+                files.push(Vec::new());
+            }
+            stream = &rest[count..];
+        }
+    }
+
+    /// The same as blocks are read, with buffers of these sizes in turn, in no more calls than there is reason for.
+    fn read_all(
+        near: &TcpStream,
+        bytes: usize,
+        buffers: &[usize],
+    ) -> (Vec<Vec<u8>>, io::ErrorKind) {
+        let mut blocks = Blocks::default();
+        let mut files = vec![Vec::new()];
+        let mut buffer = vec![0; LARGEST + 10];
+        let sizes = buffers.iter().cycle();
+        // Each has a byte, the end of a file, or nothing though some of it came.
+        for size in sizes.take(2 * bytes + 2) {
+            match blocks.read(near, &mut buffer[..*size]) {
+                Ok(0) => files.push(Vec::new()),
+                Ok(count) => files
+                    .last_mut()
+                    .unwrap()
+                    .extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return (files, error.kind()),
+            }
+        }
+        panic!("it does not end");
+    }
+
+    fn buffers() -> impl Strategy<Value = Vec<usize>> {
+        vec(prop_oneof![1..10_usize, 1..LARGEST + 10], 1..5)
+    }
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn whatever_comes_is_read_as_the_rfc_says_in_whatever_pieces(
+            stream in damaged(&EXAMPLES),
+            cuts in cuts(),
+            buffers in buffers(),
+        ) {
+            let (near, mut far) = pair();
+            far.set_nodelay(true).unwrap();
+            let sent = stream.clone();
+            let sender = thread::spawn(move || {
+                for piece in pieces(&sent, &cuts) {
+                    // The reader need not read all.
+                    let _ = far.write_all(piece);
+                    thread::yield_now();
+                }
+                let _ = far.shutdown(Shutdown::Write);
+                far
+            });
+            let (files, end) = read_all(&near, stream.len(), &buffers);
+            let _far = sender.join().unwrap();
+            let (told, told_end) = told(&stream);
+            prop_assert_eq!(end, told_end);
+            prop_assert_eq!(files, told);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(cases(64))]
+
+        #[test]
+        fn files_are_read_as_they_were_written(
+            sizes in vec(prop_oneof![0..5_usize, LARGEST - 3..LARGEST + 4, 0..200_000_usize], 0..6),
+            at_once in vec(1..100_000_usize, 1..4),
+            buffers in buffers(),
+        ) {
+            let (near, far) = pair();
+            let files: Vec<Vec<u8>> = sizes
+                .iter()
+                .map(|size| (0..*size).map(|n| (n % 251) as u8).collect())
+                .collect();
+            let sent = files.clone();
+            let sender = thread::spawn(move || {
+                let mut blocks = Blocks::default();
+                let mut at_once = at_once.iter().cycle();
+                for mut bytes in sent.iter().map(Vec::as_slice) {
+                    while !bytes.is_empty() {
+                        let most = bytes.len().min(*at_once.next().unwrap());
+                        let count = blocks.write(&far, &bytes[..most]).unwrap();
+                        bytes = &bytes[count..];
+                    }
+                    blocks.flush(&far).unwrap();
+                    blocks.end(&far).unwrap();
+                    assert!(!blocks.is_sending());
+                }
+                far.shutdown(Shutdown::Write).unwrap();
+            });
+            let bytes = sizes.iter().map(|size| size + 3 * (2 + size / LARGEST)).sum();
+            let (mut read, end) = read_all(&near, bytes, &buffers);
+            sender.join().unwrap();
+            prop_assert_eq!(end, io::ErrorKind::UnexpectedEof);
+            prop_assert_eq!(read.pop(), Some(Vec::new()));
+            prop_assert!(read == files);
         }
     }
 }

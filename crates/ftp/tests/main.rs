@@ -1,6 +1,7 @@
 //! Server and client, checked against each other, the RFCs, and third-party servers and clients.
 
 mod advised_server;
+mod blocks;
 mod client;
 mod common;
 mod drs;

@@ -1,6 +1,7 @@
 //! TLS (RFC 4217): the server's commands and data connections, by a client that does exactly what a test says.
 
 mod authority;
+mod blocks;
 mod filezilla;
 mod flood;
 mod hostile;

@@ -102,6 +102,20 @@ impl Channel {
             ..self
         })
     }
+
+    /// Checks that a connection that waits for another transfer has not ended, or that something was sent ahead of its end.
+    ///
+    /// # Errors
+    /// If it has.
+    pub(super) fn check(&mut self) -> io::Result<()> {
+        let Some(blocks) = &mut self.blocks else {
+            return Ok(());
+        };
+        blocks.look_ahead(&self.stream).map_err(|error| {
+            let text = format!("the one that was open has ended: {error}");
+            io::Error::new(error.kind(), text)
+        })
+    }
 }
 
 impl Listening {

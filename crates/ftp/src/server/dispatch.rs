@@ -39,7 +39,11 @@ impl Session {
             Command::Host(name) => self.host(&name),
             _ if self.state.user.is_none() => Reply::new(530, "Please login with USER and PASS"),
             Command::Acct => Reply::new(202, "No account needed"),
-            Command::Abor => Reply::new(226, "No transfer to ABOR"),
+            Command::Abor => {
+                // RFC 959, section 4.1.3
+                self.close_shared();
+                Reply::new(226, "No transfer to ABOR")
+            }
             Command::Stat(None) => self.status(None),
             Command::Stat(Some(listing)) => self.stat_path(listing).await?,
             Command::Pwd => Reply::new(257, self.working_directory()),

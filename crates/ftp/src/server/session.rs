@@ -17,6 +17,7 @@ use super::extension::SessionExtension;
 use super::files::Root;
 use super::listing::Selection;
 use super::protection::Arrival;
+use super::rates::RateGate;
 use super::roster::Entry;
 use super::third_party::ThirdParty;
 use super::users::{Seat, User};
@@ -90,6 +91,8 @@ pub(super) struct State {
     /// The other server of third-party transfers.
     pub(super) third_party: ThirdParty,
     pub(super) mode: TransferMode,
+    /// What limits the rate of the user's transfers in this session, from the first one on.
+    pub(super) gate: Option<Arc<RateGate>>,
     /// What OPTS MODE Z LEVEL has chosen.
     pub(super) deflate_level: Option<u32>,
     /// Permission bits that new files and directories do not get; the process's without SITE UMASK.

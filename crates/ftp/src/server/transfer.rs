@@ -151,6 +151,30 @@ impl Session {
         argument: Vec<u8>,
         start: Start,
     ) -> Result<Reply, Failure> {
+        let answer = self.store_from(argument, start).await;
+        self.after_upload(answer)
+    }
+
+    /// STOU
+    pub(super) async fn store_unique(&mut self) -> Result<Reply, Failure> {
+        let answer = self.store_anywhere().await;
+        self.after_upload(answer)
+    }
+
+    /// Closes a data connection in block mode with an upload that failed or was refused: blocks of it that the client has
+    /// sent ahead would pass for those of the next one.
+    fn after_upload(&mut self, answer: Result<Reply, Failure>) -> Result<Reply, Failure> {
+        let (Ok(reply) | Err(Failure::Refused(reply))) = &answer else {
+            return answer;
+        };
+        if self.state.mode == TransferMode::Block && reply.code >= 400 {
+            let closed = || Setup::Failed(io::Error::other("it ended with the upload that failed"));
+            self.state.setup = self.state.setup.take().map(|_| closed());
+        }
+        answer
+    }
+
+    async fn store_from(&mut self, argument: Vec<u8>, start: Start) -> Result<Reply, Failure> {
         let restart = std::mem::take(&mut self.state.restart);
         self.takes_positions(restart > 0)?;
         let start = match restart {
@@ -169,7 +193,7 @@ impl Session {
         .await
     }
 
-    pub(super) async fn store_unique(&mut self) -> Result<Reply, Failure> {
+    async fn store_anywhere(&mut self) -> Result<Reply, Failure> {
         self.state.restart = 0;
         let directory = self.state.cwd.clone();
         let stem = format!("upload-{}", jiff::Timestamp::now().as_second());
@@ -270,6 +294,10 @@ impl Session {
         match self.state.setup.take() {
             None => Err(Reply::new(425, "Use PORT or PASV first")),
             Some(Setup::Failed(error)) => Err(not_opened(&error)),
+            Some(Setup::Shared(mut channel, until)) => match channel.check() {
+                Ok(()) => Ok(Setup::Shared(channel, until)),
+                Err(error) => Err(not_opened(&error)),
+            },
             Some(setup) => Ok(setup),
         }
     }
@@ -312,6 +340,9 @@ impl Session {
         let (reply, complete) = self
             .finish_transfer(outcome, interruption, announced, direction)
             .await?;
+        if !complete {
+            self.close_shared();
+        }
         if let Some(unopened) = unopened {
             return Ok(match interruption {
                 Interruption::Aborted => reply,
@@ -411,7 +442,7 @@ impl Session {
                 let passage = Passage {
                     protection,
                     bounds,
-                    gate: &gate,
+                    gate: &*gate,
                     compression,
                     blocks,
                     awaits_end,
@@ -433,11 +464,12 @@ impl Session {
         };
         // Another server is known by its handshake, which is each file's own.
         let with_client = !matches!(tls, Some(DataTls::Server(_)));
-        if let Some(blocks) = outcome.blocks.take()
-            && interruption == Interruption::None
+        if let Some(mut blocks) = outcome.blocks.take()
+            && !meter.is_stopped()
             && with_client
             && let Some(stream) = Arc::into_inner(stream)
         {
+            blocks.rests();
             let channel = Channel {
                 local: channel.local,
                 peer: channel.peer,
@@ -452,12 +484,13 @@ impl Session {
         Ok((outcome, interruption))
     }
 
-    /// What limits the rate of a transfer.
-    fn gate(&self) -> RateGate {
+    /// What limits the rate of a transfer. The session keeps it: otherwise each of many small files would begin anew.
+    fn gate(&mut self) -> Arc<RateGate> {
         let user = self.state.user.as_ref().filter(|user| !user.anonymous);
         let peer = self.control.facts.peer.ip();
         let rates = &self.shared.ledger.rates;
-        rates.gate(user.map(|user| user.name.as_str()), peer)
+        let make = || Arc::new(rates.gate(user.map(|user| user.name.as_str()), peer));
+        Arc::clone(self.state.gate.get_or_insert_with(make))
     }
 
     /// Completes or abandons an upload, and returns the last reply; true if all bytes were moved.

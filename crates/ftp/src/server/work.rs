@@ -165,6 +165,7 @@ impl Work {
             awaits_end,
         } = passage;
         let is_sending = self.direction() == Direction::Send;
+        let in_blocks = blocks.is_some();
         let mut protection = match self.protection(protection, compression, stream) {
             Ok(protection) => protection,
             Err(error) => return self.ends_with(TransferError::Connection(error)),
@@ -183,7 +184,8 @@ impl Work {
                 end,
                 representation,
             } => match (representation, compression.level) {
-                (Representation::Image, None) => {
+                // In blocks, the end of a file that has become shorter must not look like that of a whole one.
+                (Representation::Image, None) if !in_blocks => {
                     let bytes = end.saturating_sub(first);
                     let sent = mover.send_file(&file, first, end);
                     match sent {
@@ -223,6 +225,8 @@ impl Work {
                 representation,
             } => {
                 let taken = upload.take_over(|| meter.is_stopped());
+                // Nothing but its last block ends a file in blocks.
+                let announced = announced.filter(|_| !in_blocks);
                 let result = receive(
                     mover,
                     &upload,

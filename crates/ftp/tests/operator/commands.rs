@@ -182,7 +182,7 @@ fn mode_z_compresses_files_and_listings_and_takes_positions_of_the_file() {
     client.expect("OPTS MODE Z LEVEL 6", 200);
     client.expect("OPTS MODE Z LEVEL 7", 501);
     client.expect("OPTS MODE Z ENGINE x", 501);
-    client.expect("MODE B", 504);
+    client.expect("MODE C", 504);
     let sent = client.fetch("RETR x");
     assert!(sent.len() < text.len() / 50, "{}", sent.len());
     assert_eq!(inflated(&sent), text);
