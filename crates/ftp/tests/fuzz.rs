@@ -1,5 +1,6 @@
-//! Logins, commands, transfers and copies between two sessions, valid, broken and hostile, in clear and under TLS, over the
-//! sockets of a server in another process: what is right stays right meanwhile, and afterwards nothing is left of them.
+//! Logins, commands, transfers in stream and block mode, and copies between two sessions, valid, broken and hostile, in clear
+//! and under TLS, over the sockets of a server in another process: what is right stays right meanwhile, and afterwards
+//! nothing is left of them.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -18,6 +19,7 @@ use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
 };
 
+use crate::blocks::{END_OF_FILE, END_OF_RECORD, block, in_blocks, read_file};
 use crate::common::{
     Client, Process, TIMEOUT, connect_from, eventually, listening, loopback, noise,
 };
@@ -64,6 +66,8 @@ struct Counts {
     logins: AtomicUsize,
     commands: AtomicUsize,
     transfers: AtomicUsize,
+    /// Of these, on a data connection that an earlier one had left open.
+    shared: AtomicUsize,
     copies: AtomicUsize,
     hostile: AtomicUsize,
     protected: AtomicUsize,
@@ -119,6 +123,17 @@ impl Connection {
             Self::Plain(stream) => stream,
             Self::Protected(stream) => &stream.sock,
             Self::Served(stream) => &stream.sock,
+        }
+    }
+
+    /// The server has closed it, behind the last byte that it had to send.
+    fn expect_end(&mut self) {
+        match self.read(&mut [0]) {
+            Ok(count) => assert_eq!(count, 0),
+            Err(error) => assert!(
+                !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+                "{error}"
+            ),
         }
     }
 
@@ -358,7 +373,7 @@ impl<'a> Honest<'a> {
 
     fn transfer(&mut self, chance: &mut Chance) {
         let middle = &self.place.middle;
-        match chance.below(8) {
+        match chance.below(10) {
             0 => assert_eq!(self.fetch("RETR small", chance), b"abc"),
             1 => assert!(self.fetch("RETR middle", chance) == *middle),
             2 => {
@@ -395,6 +410,7 @@ impl<'a> Honest<'a> {
                     assert_eq!(self.reply().code, 226);
                 }
             }
+            7 | 8 => return self.transfer_in_blocks(chance),
             _ => {
                 let name = format!("cut-{}", self.number);
                 let mut data = self.data(&format!("STOR {name}"), chance);
@@ -409,6 +425,148 @@ impl<'a> Honest<'a> {
             }
         }
         count(&self.place.counts.transfers);
+    }
+
+    /// Several files, listings and failures in block mode, most of them over one data connection.
+    fn transfer_in_blocks(&mut self, chance: &mut Chance) {
+        self.expect("MODE B", 200);
+        let mut data = None;
+        for _ in 0..1 + chance.below(8) {
+            if data.is_some() && chance.below(10) == 0 {
+                // Another one takes its place.
+                data = None;
+            }
+            if !self.transfer_block(&mut data, chance) {
+                data = None;
+            }
+            count(&self.place.counts.transfers);
+            self.place.take(1);
+        }
+        if let Some(data) = &mut data
+            && chance.below(4) == 0
+        {
+            let (line, code) = [("ABOR", 226), ("PASV", 227), ("EPSV", 229)][chance.below(3)];
+            self.expect(line, code);
+            data.expect_end();
+        }
+        self.expect("MODE S", 200);
+        if let Some(data) = &mut data {
+            data.expect_end();
+        }
+    }
+
+    /// Asks for something over the data connection that is open, or a new one.
+    fn data_in_blocks(
+        &mut self,
+        data: &mut Option<Connection>,
+        command: &str,
+        chance: &mut Chance,
+    ) {
+        if data.is_some() {
+            let reply = self.say(command);
+            match reply.code {
+                125 => return count(&self.place.counts.shared),
+                // It was idle for too long, on a busy machine.
+                425 => assert!(reply.text().contains("without a transfer"), "{reply}"),
+                _ => panic!("{command}: {reply}"),
+            }
+        }
+        *data = Some(self.data(command, chance));
+    }
+
+    /// Whether the data connection stays open behind it.
+    fn transfer_block(&mut self, data: &mut Option<Connection>, chance: &mut Chance) -> bool {
+        let middle = &self.place.middle;
+        let (up, cut) = (
+            format!("up-{}", self.number),
+            format!("cut-{}", self.number),
+        );
+        match chance.below(12) {
+            at @ 0..3 => {
+                let (name, content) = [("small", &b"abc"[..]), ("middle", middle)][at % 2];
+                self.data_in_blocks(data, &format!("RETR {name}"), chance);
+                assert!(read_file(data.as_mut().unwrap()).unwrap() == content);
+            }
+            3 => {
+                self.data_in_blocks(data, "NLST", chance);
+                let list = String::from_utf8(read_file(data.as_mut().unwrap()).unwrap()).unwrap();
+                assert!(list.contains("small\r\n"), "{list}");
+            }
+            4 => {
+                self.expect("RETR nowhere", 550);
+                self.expect("REST 3", 350);
+                self.expect("RETR small", 501);
+                return true;
+            }
+            5 => {
+                // At once.
+                self.data_in_blocks(data, "RETR small", chance);
+                let number = chance.below(5);
+                for _ in 0..number {
+                    self.send("RETR middle");
+                }
+                let from = data.as_mut().unwrap();
+                assert_eq!(read_file(from).unwrap(), b"abc");
+                for _ in 0..number {
+                    assert!(read_file(from).unwrap() == *middle);
+                    assert_eq!([self.reply().code, self.reply().code], [250, 125]);
+                }
+            }
+            6..9 => {
+                let content = &middle[..chance.below(middle.len())];
+                self.data_in_blocks(data, &format!("STOR {up}"), chance);
+                let mut sent = block(END_OF_RECORD, &content[..content.len() / 2]);
+                let largest = 1 + chance.below(content.len() + 1);
+                sent.extend(in_blocks(&content[content.len() / 2..], largest));
+                let to = data.as_mut().unwrap();
+                to.write_all(&sent).unwrap();
+                to.flush().unwrap();
+                let reply = self.reply();
+                assert_eq!(reply.code, 250, "{reply}");
+                assert!(std::fs::read(self.place.work.join(&up)).unwrap() == content);
+                self.expect(&format!("DELE {up}"), 250);
+                return true;
+            }
+            9 => {
+                self.data_in_blocks(data, "RETR large", chance);
+                let from = data.as_mut().unwrap();
+                from.read_exact(&mut vec![0; 1 + chance.below(100_000)])
+                    .unwrap();
+                if chance.below(2) == 0 {
+                    *data = None;
+                    assert_eq!(self.reply().code, 426);
+                } else {
+                    assert_eq!(self.say("ABOR").code, 426);
+                    assert_eq!(self.reply().code, 226);
+                }
+                return false;
+            }
+            at => {
+                self.data_in_blocks(data, &format!("STOR {cut}"), chance);
+                let sent = block(0, &middle[..1 + chance.below(middle.len() - 1)]);
+                let to = data.as_mut().unwrap();
+                to.write_all(&sent[..1 + chance.below(sent.len())]).unwrap();
+                to.flush().unwrap();
+                if at == 10 {
+                    assert_eq!(self.say("ABOR").code, 426);
+                    assert_eq!(self.reply().code, 226);
+                } else {
+                    if chance.below(2) == 0 {
+                        // No descriptor of any RFC, wherever it is taken for one.
+                        to.write_all(&[0x0f; 70_000]).unwrap();
+                        to.flush().unwrap();
+                    }
+                    *data = None;
+                    assert_eq!(self.reply().code, 426);
+                }
+                let code = self.say(&format!("DELE {cut}")).code;
+                assert!(matches!(code, 250 | 550), "{code}");
+                return false;
+            }
+        }
+        let reply = self.reply();
+        assert_eq!(reply.code, 250, "{reply}");
+        true
     }
 
     fn end(mut self, chance: &mut Chance) {
@@ -464,6 +622,22 @@ fn copy(place: &Place, number: usize, chance: &mut Chance) {
     }
 }
 
+/// Blocks of any kind, with any end.
+fn hostile_blocks(chance: &mut Chance) -> Vec<u8> {
+    let mut blocks = Vec::new();
+    for _ in 0..chance.below(30) {
+        let descriptor = match chance.below(4) {
+            0 => END_OF_FILE,
+            1 => chance.below(256) as u8,
+            _ => 0,
+        };
+        let bytes = vec![b'b'; chance.below(3_000)];
+        blocks.extend(block(descriptor, &bytes));
+    }
+    blocks.truncate(chance.below(blocks.len() + 1));
+    blocks
+}
+
 /// A client that keeps to nothing: lines of all kinds, several at once, data connections that are opened, stuffed and
 /// left, and no goodbye.
 fn misbehave(place: &Place, number: usize, chance: &mut Chance) {
@@ -508,15 +682,24 @@ fn misbehave(place: &Place, number: usize, chance: &mut Chance) {
         let password = chance.of(&["secret", "secret", "wrong"]);
         let _ = connection
             .write_all(format!("USER {user}\r\nPASS {password}\r\nTYPE I\r\n").as_bytes());
+        if chance.below(3) == 0 {
+            let _ = connection.write_all(b"MODE B\r\n");
+        }
         count(&place.counts.logins);
     }
     let mut data: Vec<Connection> = Vec::new();
     let mut replies = vec![0; 64 << 10];
     for _ in 0..chance.below(40) {
         let mut lines = Vec::new();
-        let several = 1 + chance.below(5);
+        let mut several = 1 + chance.below(5);
         for _ in 0..several {
             lines.extend(hostile(chance, own));
+        }
+        if chance.below(8) == 0 {
+            lines.extend(
+                b"MODE B\r\nPASV\r\nRETR small\r\nSTOR x\r\nRETR small\r\nNLST\r\nAPPE x\r\n",
+            );
+            several += 7;
         }
         if !place.take(several as i64) || connection.write_all(&lines).is_err() {
             break;
@@ -547,9 +730,10 @@ fn misbehave(place: &Place, number: usize, chance: &mut Chance) {
                 (tls, _) => Connection::new(stream, tls.as_ref()),
             };
             let mut chunk = vec![0; 64 << 10];
-            let _ = match chance.below(3) {
+            let _ = match chance.below(4) {
                 0 => stream.read(&mut chunk).map(drop),
-                1 => {
+                1 => stream.write_all(&hostile_blocks(chance)),
+                2 => {
                     stream.write_all(b"DRS 00112233445566778899aabbccddeeff\r\nSBUF 1 33554432\r\n")
                 }
                 _ => stream.write_all(&chunk),
@@ -691,11 +875,13 @@ fn of_a_million_logins_commands_and_transfers_nothing_is_left() {
     let counts = &place.counts;
     let of = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
     println!(
-        "{} logins, {} right commands, {} transfers, {} copies, {} hostile lines, {} protected sessions in {:?}; \
+        "{} logins, {} right commands, {} transfers, {} of them on a shared connection, {} copies, {} hostile lines, \
+         {} protected sessions in {:?}; \
          {before} KiB before, {quarters:?} KiB after each quarter, {} KiB at most",
         of(&counts.logins),
         of(&counts.commands),
         of(&counts.transfers),
+        of(&counts.shared),
         of(&counts.copies),
         of(&counts.hostile),
         of(&counts.protected),

@@ -63,6 +63,8 @@ pub(crate) fn hostile(chance: &mut Chance, own: IpAddr) -> Vec<u8> {
         "I",
         "L 8",
         "S",
+        "B",
+        "Z",
         "F",
         "ALL",
         "1",
