@@ -18,6 +18,7 @@ mod ranges;
 mod renames;
 mod routes;
 mod scripted;
+mod small_files;
 mod turns;
 mod wrong;
 

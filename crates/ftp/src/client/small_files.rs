@@ -21,7 +21,7 @@ use super::local::Partial;
 use super::moving::ProgressWatcher;
 use super::session::Original;
 use super::target::Target;
-use super::{ClientError, Connection, FileReport, Retrieval, Session};
+use super::{ClientError, Connection, FileReport, Retrieval, Session, Verification};
 use crate::blocks::Blocks;
 use crate::bounded::Bounded;
 use crate::protocol::digest::Hasher;
@@ -122,16 +122,16 @@ impl Connection {
         let result = run.all();
         let (mut odd, mut asked, has_begun) = (run.odd, run.asked, run.has_begun);
         let is_futile = result.is_err() && !has_begun;
-        match result {
-            Ok(()) => {}
-            Err(ClientError::Stopped) => return Err(ClientError::Stopped),
-            Err(error) => {
-                // It may be the cause: then it says so by itself.
-                odd.extend(asked.pop_front());
-                let note = format!("{error}; going on with another connection");
-                self.options().progress.note(&note);
-                self.drop_session();
+        if let Err(error) = result {
+            // Replies are under way that nobody waits for.
+            self.drop_session();
+            if let ClientError::Stopped = error {
+                return Err(error);
             }
+            // It may be the cause: then it says so by itself.
+            odd.extend(asked.pop_front());
+            let note = format!("{error}; going on with another connection");
+            self.options().progress.note(&note);
         }
         Ok(Rest {
             odd,
@@ -179,6 +179,7 @@ impl Run<'_> {
             return Ok(());
         }
         let patience = self.session.options.patience;
+        let mut began = Instant::now();
         self.session.settle_ahead()?;
         self.session.leave_third_party()?;
         self.session.listening = None;
@@ -194,19 +195,31 @@ impl Run<'_> {
         let stream = self.open()?;
         let mut blocks = None;
         while let Some(file) = self.asked.front().cloned() {
-            let began = Instant::now();
             let opening = self.session.control.first_reply_ahead(patience)?;
-            let mut report = None;
-            if opening.is_preliminary() {
-                if blocks.is_none() {
-                    let protection = self.session.protect_data(&stream)?;
-                    blocks = Some(Blocks::over(protection.map(Box::new)));
+            let report = match opening.code {
+                100..=199 => {
+                    if blocks.is_none() {
+                        let protection = self.session.protect_data(&stream)?;
+                        blocks = Some(Blocks::over(protection.map(Box::new)));
+                    }
+                    let blocks = blocks.as_mut().expect("it has just been made");
+                    self.receive(&file, &stream, blocks, began)?
                 }
-                let blocks = blocks.as_mut().expect("it has just been made");
-                report = self.receive(&file, &stream, blocks, began)?;
-            } else if self.method.is_some() {
-                self.session.control.reply_ahead(patience)?;
-            }
+                // Those behind it lack the data connection as well.
+                425 | 426 => return Err(self.session.control.refused(opening)),
+                400..=599 => {
+                    if self.method.is_some() {
+                        self.session.control.reply_ahead(patience)?;
+                    }
+                    None
+                }
+                // It belongs to another file, and so will all that follow.
+                _ => {
+                    let what = "a last reply before the first one";
+                    return Err(self.session.control.protocol_error(what));
+                }
+            };
+            began = Instant::now();
             self.asked.pop_front();
             self.bytes -= bytes(&self.commands(&file));
             match report {
@@ -285,8 +298,43 @@ impl Run<'_> {
         began: Instant,
     ) -> Result<Option<FileReport>, ClientError> {
         let partial = self.partial(file);
+        let taken = self.take(file, partial.as_ref().ok(), stream, blocks);
+        let (partial, checksum) = match (partial, taken) {
+            (Ok(partial), Ok(Some(checksum))) => (partial, checksum),
+            (Ok(partial), Ok(None)) => {
+                partial.discard();
+                return Ok(None);
+            }
+            (Ok(partial), Err(error)) => {
+                partial.abandon();
+                return Err(error);
+            }
+            (Err(_), taken) => return taken.map(|_| None),
+        };
+        if partial
+            .complete(file.original.modified, self.settled)
+            .is_err()
+        {
+            return Ok(None);
+        }
+        let mut report = (self.report)(file);
+        report.size = file.size;
+        report.checksum = checksum;
+        report.moved(0, file.size, began, Instant::now());
+        Ok(Some(report))
+    }
+
+    /// Takes the bytes of a file, to their place if there is one, and the replies behind them; `None` if they are not those
+    /// that they should be.
+    fn take(
+        &mut self,
+        file: &SmallFile,
+        partial: Option<&Partial>,
+        stream: &TcpStream,
+        blocks: &mut Blocks,
+    ) -> Result<Option<Verification>, ClientError> {
         let sink = Copy {
-            partial: partial.as_ref().ok(),
+            partial,
             at: 0,
             hasher: self.method.map(|method| method.algorithm().start()),
         };
@@ -313,39 +361,19 @@ impl Run<'_> {
         });
         let Copy { at, hasher, .. } = writer.sink;
         let finished = session.finish(moved, &file.target);
-        let checksum = match (finished, self.method, hasher) {
-            _ if session.options.progress.stopped() => return Err(ClientError::Stopped),
-            (Err(error), ..) => {
-                if let Ok(partial) = partial {
-                    partial.abandon();
-                }
-                return Err(error);
-            }
-            (Ok(_), Some(method), Some(hasher)) => {
+        if session.options.progress.stopped() {
+            return Err(ClientError::Stopped);
+        }
+        finished?;
+        let checksum = match (self.method, hasher) {
+            (Some(method), Some(hasher)) => {
                 let reply = session.control.reply_ahead(patience)?;
                 let there = session.checksum_in(method, &reply)?;
                 session.judge(method, hasher.finish(), there)
             }
-            (Ok(_), ..) => Ok(session.without_method()),
+            _ => Ok(session.without_method()),
         };
-        let Ok(partial) = partial else {
-            return Ok(None);
-        };
-        let (Ok(checksum), true) = (checksum, at == file.size) else {
-            partial.discard();
-            return Ok(None);
-        };
-        if partial
-            .complete(file.original.modified, self.settled)
-            .is_err()
-        {
-            return Ok(None);
-        }
-        let mut report = (self.report)(file);
-        report.size = file.size;
-        report.checksum = checksum;
-        report.moved(0, meter.moved(), began, Instant::now());
-        Ok(Some(report))
+        Ok(checksum.ok().filter(|_| at == file.size))
     }
 
     /// An empty file for the bytes to come.

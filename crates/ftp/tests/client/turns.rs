@@ -195,13 +195,12 @@ fn a_file_is_asked_for_after_six_round_trips() {
     assert_eq!((path.turn_of("EPSV"), path.turn_of("RETR")), (5, 6));
 }
 
-/// With each file come its checksum and all that the next one needs.
-#[test]
-fn further_files_are_asked_for_with_the_one_before() {
+/// Three files of this size, fetched by one worker; the path, and the turn of the first RETR.
+fn three_of(size: usize) -> (Path, usize) {
     let server = Running::start();
     fs::create_dir(server.path("d")).unwrap();
     for name in ["d/a", "d/b", "d/c"] {
-        server.write(name, name.as_bytes());
+        server.write(name, noise(size));
     }
     let path = Path::begin();
     let here = tempfile::tempdir().unwrap();
@@ -211,14 +210,18 @@ fn further_files_are_asked_for_with_the_one_before() {
     let outcome = batch::run(from, jobs, NonZeroUsize::MIN).unwrap();
     assert_eq!((outcome.verified, outcome.failures), (3, vec![]));
     for name in ["a", "b", "c"] {
-        assert_eq!(
-            fs::read(here.path().join(name)).unwrap(),
-            format!("d/{name}").as_bytes()
-        );
+        assert!(fs::read(here.path().join(name)).unwrap() == noise(size));
     }
     let listed = path.turn_of("MLSD");
     assert_eq!(path.heard_in(listed), ["MLSD d", "EPSV"]);
     let begin = path.turn_of("RETR");
+    (path, begin)
+}
+
+/// With each file come its checksum and all that the next one needs.
+#[test]
+fn further_files_are_asked_for_with_the_one_before() {
+    let (path, begin) = three_of((256 << 10) + 1);
     let heard = [begin, begin + 1, begin + 2].map(|turn| path.heard_in(turn));
     assert_eq!(
         heard[0],
@@ -229,6 +232,22 @@ fn further_files_are_asked_for_with_the_one_before() {
         ["RETR d/b", "HASH d/b", "SIZE d/c", "MDTM d/c", "EPSV"]
     );
     assert_eq!(heard[2][..2], ["RETR d/c", "HASH d/c"]);
+}
+
+/// With the first goes all that the others need.
+#[test]
+fn small_files_are_asked_for_together() {
+    for size in [0, 1_000, 256 << 10] {
+        let (path, begin) = three_of(size);
+        let heard = path.heard_in(begin);
+        let files = [
+            "RETR d/a", "HASH d/a", "RETR d/b", "HASH d/b", "RETR d/c", "HASH d/c",
+        ];
+        assert_eq!(heard[..2], ["MODE B", "EPSV"]);
+        assert_eq!(heard[2..8], files);
+        assert_eq!(heard[8..], ["MODE S"]);
+        assert_eq!(path.turn_of("MLSD"), begin - 1);
+    }
 }
 
 /// After each file, which bears its name only when its checksum is known, goes all that the next one needs. From one STOR to

@@ -309,7 +309,7 @@ fn a_server_that_says_nothing_is_named_with_what_was_asked() {
 }
 
 /// A file system of this size for this test; `None` without root.
-fn small_room(size: &str) -> Option<tempfile::TempDir> {
+pub(super) fn small_room(size: &str) -> Option<tempfile::TempDir> {
     if !fairwind_testing::permitted(root()) {
         return None;
     }
@@ -323,7 +323,7 @@ fn small_room(size: &str) -> Option<tempfile::TempDir> {
     Some(room)
 }
 
-fn leave(room: tempfile::TempDir) {
+pub(super) fn leave(room: tempfile::TempDir) {
     assert!(
         Command::new("umount")
             .arg(room.path())
