@@ -10,6 +10,7 @@ mod routes;
 mod several;
 mod shell;
 mod sized_alone;
+mod small_files;
 
 use std::fs;
 use std::io::{self, Write};

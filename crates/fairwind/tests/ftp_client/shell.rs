@@ -13,7 +13,7 @@ use super::{Bench, closed, err, read};
 
 impl Bench {
     /// What the shell does with these lines.
-    fn shell(&self, url: &str, lines: &str) -> Output {
+    pub(super) fn shell(&self, url: &str, lines: &str) -> Output {
         self.shell_to(url, lines, Stdio::piped())
     }
 
