@@ -8,8 +8,9 @@ use parking_lot::Mutex;
 
 use super::ahead::Upcoming;
 use super::clash::{self, Places};
-use super::small_files::{SmallFile, Supply};
-use super::{ClientError, Connection, FileReport, Outcome, Retrieval, Storage, workers};
+use super::small_files::{Rest, SmallFile, Supply};
+use super::small_uploads::SmallUpload;
+use super::{ClientError, Connection, FileReport, Options, Outcome, Retrieval, Storage, workers};
 
 /// A file to transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,10 +96,10 @@ pub fn run(
     let progress = &first.options().progress;
     progress.expect(free.iter().filter_map(Job::size).sum());
     let mut connections = vec![first];
-    let session = connections[0].opened();
-    let shares = session.is_some_and(|session| session.shares_data_connections());
+    let shares = Shares::of(&mut connections[0]);
+    let options = connections[0].options();
     let shared = Shared {
-        jobs: Mutex::new(Jobs::new(free, count, shares)),
+        jobs: Mutex::new(Jobs::new(free, count, shares, options)),
         outcome: Mutex::new(outcome),
     };
     for _ in 1..count {
@@ -110,33 +111,63 @@ pub fn run(
     Ok(shared.outcome.into_inner())
 }
 
+/// Which small files share a data connection in a session.
+#[derive(Debug, Clone, Copy, Default)]
+struct Shares {
+    downloads: bool,
+    uploads: bool,
+}
+
+impl Shares {
+    /// Of the current session, if there is one.
+    fn of(connection: &mut Connection) -> Self {
+        let Some(session) = connection.opened() else {
+            return Self::default();
+        };
+        Self {
+            downloads: session.shares_data_connections(),
+            uploads: session.shares_uploads(),
+        }
+    }
+}
+
 /// Jobs that no worker has begun.
 struct Jobs {
-    /// Those that may come through one data connection.
-    small: VecDeque<SmallFile>,
+    /// Those that may come or go through one data connection.
+    downloads: VecDeque<SmallFile>,
+    uploads: VecDeque<SmallUpload>,
     waiting: VecDeque<(usize, Job)>,
     /// The job that each worker has announced to its server. Others take it rather than have nothing to do.
     announced: Vec<Option<(usize, Job)>>,
 }
 
 impl Jobs {
-    fn new(jobs: Vec<Job>, workers: usize, shares: bool) -> Self {
-        let (mut small, mut waiting) = (VecDeque::new(), VecDeque::new());
-        for (number, job) in jobs.into_iter().enumerate() {
-            let file = match &job {
-                Job::Get(retrieval) if shares => SmallFile::of(number, retrieval),
-                Job::Get(_) | Job::Put(_) => None,
-            };
-            match file {
-                Some(file) => small.push_back(file),
-                None => waiting.push_back((number, job)),
-            }
-        }
-        Self {
-            small,
-            waiting,
+    fn new(jobs: Vec<Job>, workers: usize, shares: Shares, options: &Options) -> Self {
+        let mut all = Self {
+            downloads: VecDeque::new(),
+            uploads: VecDeque::new(),
+            waiting: VecDeque::new(),
             announced: (0..workers).map(|_| None).collect(),
+        };
+        for (number, job) in jobs.into_iter().enumerate() {
+            match &job {
+                Job::Get(retrieval) if shares.downloads => {
+                    if let Some(file) = SmallFile::of(number, retrieval) {
+                        all.downloads.push_back(file);
+                        continue;
+                    }
+                }
+                Job::Put(storage) if shares.uploads => {
+                    if let Some(file) = SmallUpload::of(number, storage, options) {
+                        all.uploads.push_back(file);
+                        continue;
+                    }
+                }
+                Job::Get(_) | Job::Put(_) => {}
+            }
+            all.waiting.push_back((number, job));
         }
+        all
     }
 
     /// The next job of a worker, which announces the one after it.
@@ -145,7 +176,9 @@ impl Jobs {
         let job = own.or_else(|| self.waiting.pop_front()).or_else(|| {
             let others = self.announced.iter_mut();
             let other = others.filter_map(Option::take).next();
-            other.or_else(|| self.small.pop_front().map(job))
+            other
+                .or_else(|| self.downloads.pop_front().map(Into::into))
+                .or_else(|| self.uploads.pop_front().map(Into::into))
         })?;
         self.announced[worker] = self.waiting.pop_front();
         let next = self.announced[worker].as_ref().map(|(_, job)| job);
@@ -153,9 +186,16 @@ impl Jobs {
     }
 }
 
-/// A small file as any other.
-fn job(file: SmallFile) -> (usize, Job) {
-    (file.number, Job::Get(file.retrieval))
+impl From<SmallFile> for (usize, Job) {
+    fn from(file: SmallFile) -> Self {
+        (file.number, Job::Get(file.retrieval))
+    }
+}
+
+impl From<SmallUpload> for (usize, Job) {
+    fn from(file: SmallUpload) -> Self {
+        (file.number, Job::Put(file.storage))
+    }
 }
 
 struct Shared {
@@ -189,7 +229,7 @@ impl Shared {
             progress.note(&format!("fewer files at the same time: {error}"));
             return Ok(());
         }
-        self.fetch_small(&mut connection)?;
+        self.move_small(&mut connection)?;
         while let Some((number, job)) = self.next(worker, &mut connection) {
             self.run(&mut connection, number, &job)?;
         }
@@ -213,34 +253,56 @@ impl Shared {
         Ok(())
     }
 
-    /// Fetches small files as long as there are any.
-    fn fetch_small(&self, connection: &mut Connection) -> Result<(), ClientError> {
-        let may_share = |connection: &mut Connection| {
-            let session = connection.opened();
-            session.is_some_and(|session| session.shares_data_connections())
-        };
-        while !self.jobs.lock().small.is_empty() && may_share(connection) {
+    /// Moves small files as long as there are any.
+    fn move_small(&self, connection: &mut Connection) -> Result<(), ClientError> {
+        while Shares::of(connection).downloads && !self.jobs.lock().downloads.is_empty() {
             let rest = connection.fetch_small(&mut &*self)?;
-            let mut jobs = self.jobs.lock();
-            for file in rest.unmoved.into_iter().rev() {
-                jobs.small.push_front(file);
+            if self.is_futile(connection, rest, |jobs| &mut jobs.downloads)? {
+                break;
             }
-            drop(jobs);
-            for file in rest.odd {
-                let (number, job) = job(file);
-                self.run(connection, number, &job)?;
-            }
-            if rest.is_futile {
+        }
+        while Shares::of(connection).uploads && !self.jobs.lock().uploads.is_empty() {
+            let rest = connection.send_small(&mut &*self)?;
+            if self.is_futile(connection, rest, |jobs| &mut jobs.uploads)? {
                 break;
             }
         }
         Ok(())
     }
+
+    /// Runs those of the rest that need it, and gives the others back; whether trying again would be of no use.
+    fn is_futile<F: Into<(usize, Job)>>(
+        &self,
+        connection: &mut Connection,
+        rest: Rest<F>,
+        queue: fn(&mut Jobs) -> &mut VecDeque<F>,
+    ) -> Result<bool, ClientError> {
+        let mut jobs = self.jobs.lock();
+        for file in rest.unmoved.into_iter().rev() {
+            queue(&mut jobs).push_front(file);
+        }
+        drop(jobs);
+        for file in rest.odd {
+            let (number, job) = file.into();
+            self.run(connection, number, &job)?;
+        }
+        Ok(rest.is_futile)
+    }
 }
 
-impl Supply for &Shared {
+impl Supply<SmallFile> for &Shared {
     fn next(&mut self) -> Option<SmallFile> {
-        self.jobs.lock().small.pop_front()
+        self.jobs.lock().downloads.pop_front()
+    }
+
+    fn done(&mut self, report: FileReport) {
+        self.outcome.lock().add(report);
+    }
+}
+
+impl Supply<SmallUpload> for &Shared {
+    fn next(&mut self) -> Option<SmallUpload> {
+        self.jobs.lock().uploads.pop_front()
     }
 
     fn done(&mut self, report: FileReport) {
@@ -262,7 +324,12 @@ mod tests {
                 listed: None,
             })
         };
-        Jobs::new(names.iter().map(job).collect(), workers, false)
+        Jobs::new(
+            names.iter().map(job).collect(),
+            workers,
+            Shares::default(),
+            &Options::default(),
+        )
     }
 
     /// The job and the one announced.

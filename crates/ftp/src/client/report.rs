@@ -178,6 +178,10 @@ pub struct Outcome {
     pub transfers: Vec<FileReport>,
     /// Files that could not be transferred.
     pub failures: Vec<Failed>,
+    #[serde(skip)]
+    began: Option<Instant>,
+    #[serde(skip)]
+    ended: Option<Instant>,
 }
 
 impl Outcome {
@@ -200,10 +204,11 @@ impl Outcome {
         if let Some(retransmits) = report.retransmits {
             *self.retransmits.get_or_insert(0) += retransmits;
         }
+        let began = self.began.into_iter().chain(report.began);
+        self.began = began.min();
+        self.ended = self.ended.max(report.ended);
         self.transfers.push(report);
-        let began = self.transfers.iter().filter_map(|file| file.began).min();
-        let ended = self.transfers.iter().filter_map(|file| file.ended).max();
-        if let (Some(began), Some(ended)) = (began, ended) {
+        if let (Some(began), Some(ended)) = (self.began, self.ended) {
             self.seconds = (ended - began).as_secs_f64();
             self.mbps = mbps(self.bytes, ended - began);
         }

@@ -117,7 +117,7 @@ impl Storage {
 
 impl Storage {
     /// The local file, as shown in messages.
-    fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         one_line(self.source.as_os_str().as_bytes()).into_owned()
     }
 

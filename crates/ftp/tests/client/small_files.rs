@@ -7,6 +7,7 @@ mod changed;
 mod fake;
 mod here;
 mod hostile;
+mod up;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
