@@ -127,6 +127,23 @@ fn names_are_told_with_the_bytes_that_they_have() {
         let has_end = told.windows(end.len()).any(|part| part == end);
         assert!(has_end, "{}", told.escape_ascii());
     }
+    for (command, opening) in [
+        (
+            &b"STOR \xe8"[..],
+            &b"150 Receiving /p\xfcb \"x\"/\xe8\r\n"[..],
+        ),
+        (
+            b"RETR \xe8",
+            b"150 Sending /p\xfcb \"x\"/\xe8 (0 bytes)\r\n",
+        ),
+        (b"NLST", b"150 Listing /p\xfcb \"x\"\r\n"),
+    ] {
+        let data = client.passive();
+        let told = client.exchange(command);
+        assert_eq!(told, opening, "{}", told.escape_ascii());
+        drop(data);
+        client.reply();
+    }
 }
 
 #[test]

@@ -34,8 +34,8 @@ use crate::protocol::{Reply, VirtualPath};
 struct Begun {
     upload: Upload,
     path: VirtualPath,
-    /// Text of the first reply.
-    opening: String,
+    /// Line of the first reply.
+    opening: Vec<u8>,
 }
 
 /// Stops a transfer that nothing waits for any more.
@@ -78,7 +78,7 @@ impl Session {
             return Ok(Reply::new(501, "Not a directory"));
         }
         let root = Arc::clone(&self.user()?.root);
-        let opening = format!("Listing {path}");
+        let opening = [b"Listing ", path.as_bytes()].concat();
         let work = Work::List {
             root,
             subject,
@@ -135,10 +135,8 @@ impl Session {
             end: range.end.min(facts.size()),
             representation: self.state.representation,
         };
-        let opening = format!(
-            "Sending {path} ({} bytes)",
-            work.total().unwrap_or(facts.size())
-        );
+        let size = format!(" ({} bytes)", work.total().unwrap_or(facts.size()));
+        let opening = [b"Sending ", path.as_bytes(), size.as_bytes()].concat();
         let setup = self.take_setup_for_file()?;
         self.transfer(setup, work, opening, path, Arc::default())
             .await
@@ -187,7 +185,7 @@ impl Session {
             Ok(Begun {
                 upload: Upload::begin(root, &wanted, start, owner)?,
                 path: wanted.clone(),
-                opening: format!("Receiving {wanted}"),
+                opening: [b"Receiving ", wanted.as_bytes()].concat(),
             })
         })
         .await
@@ -203,7 +201,7 @@ impl Session {
             Ok(Begun {
                 path: directory.join(name.as_encoded_bytes()),
                 // The client does not know the name yet; RFC 1123 section 4.1.2.9 gives the form.
-                opening: format!("FILE: {}", name.to_string_lossy()),
+                opening: [b"FILE: ", name.as_encoded_bytes()].concat(),
                 upload,
             })
         })
@@ -307,7 +305,7 @@ impl Session {
         &mut self,
         setup: Setup,
         work: Work,
-        opening: String,
+        opening: Vec<u8>,
         path: VirtualPath,
         meter: Arc<Meter>,
     ) -> Result<Reply, Failure> {
