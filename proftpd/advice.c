@@ -594,6 +594,9 @@ enum fairwind_reading fairwind_read_answer(const char *bytes, size_t length, boo
 			body.end = body.at + head.length;
 		else if (head.has_length || !is_all)
 			reading = FAIRWIND_INCOMPLETE;
+		/* Whether it has come as a whole does not matter then. */
+		if (body.end - bytes > FAIRWIND_LONGEST_ANSWER)
+			reading = FAIRWIND_INCOMPLETE;
 	}
 	if (reading == FAIRWIND_INCOMPLETE) {
 		if (!is_all && length < FAIRWIND_LONGEST_ANSWER)

@@ -153,6 +153,17 @@ fn what_is_no_advice_is_told_in_a_line() {
     ] {
         assert_eq!(reader.read(bytes, true), format!("useless: {said}"));
     }
+    // Whatever is in it, and however its end is told.
+    let long = " ".repeat(16 << 10);
+    for head in [b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), response(&long)] {
+        let bytes = [&head[..], long.as_bytes()].concat();
+        for is_all in [true, false] {
+            assert_eq!(
+                reader.read(&bytes, is_all),
+                "useless: its answer is too long"
+            );
+        }
+    }
     let twice = response(
         r#"{"mode":"congestion-control","mode":"no-congestion-control","ask_again_after_s":1}"#,
     );
