@@ -61,6 +61,9 @@ impl Blocks {
             (self.come, self.begin) = (Vec::new(), 0);
         }
         self.going = Vec::new();
+        if let Some(below) = &mut self.below {
+            below.rests();
+        }
     }
 
     /// Takes what has come behind the last file, without waiting for it.

@@ -14,7 +14,9 @@ pub(crate) struct Protected {
     connection: Connection,
     /// Bytes of the socket that have not been taken by the connection yet. It takes a few thousand at a time, and
     /// fewer system calls are faster.
-    incoming: Box<[u8]>,
+    incoming: Vec<u8>,
+    /// How many at once.
+    bulk: usize,
     begin: usize,
     end: usize,
     is_ended: bool,
@@ -37,7 +39,8 @@ impl Protected {
         connection.set_buffer_limit(Some(bulk.max(32 << 10)));
         Self {
             connection,
-            incoming: vec![0; bulk].into(),
+            incoming: Vec::new(),
+            bulk,
             begin: 0,
             end: 0,
             is_ended: false,
@@ -79,6 +82,7 @@ impl Protected {
     /// If the socket fails or has nothing, or what came is not TLS; then the peer has been told.
     pub(crate) fn take_in(&mut self, socket: &TcpStream) -> io::Result<()> {
         if self.begin == self.end {
+            self.incoming.resize(self.bulk, 0);
             self.end = (&mut &*socket).read(&mut self.incoming)?;
             self.begin = 0;
             self.is_cut = self.end == 0;
@@ -105,6 +109,13 @@ impl Protected {
             }
         }
         Ok(())
+    }
+
+    /// Gives the memory back in which bytes are read, until more are.
+    pub(crate) fn rests(&mut self) {
+        if self.begin == self.end {
+            self.incoming = Vec::new();
+        }
     }
 
     /// Whether the peer has closed the connection.

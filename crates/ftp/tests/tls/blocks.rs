@@ -312,7 +312,7 @@ fn protected_connections_that_wait_take_little_memory() {
     /// More than this a session has not taken for its connection, KiB: most of it is [`Protected`]'s for what it reads.
     ///
     /// [`Protected`]: ../../src/tls/stream.rs
-    const EACH: u64 = 192;
+    const EACH: u64 = 64;
     let authority = Authority::new();
     let (dir, server) = process(
         &authority,
