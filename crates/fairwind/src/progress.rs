@@ -61,7 +61,14 @@ impl Progress for Bar {
 /// Bytes of all files in one bar, with rate and time left.
 pub(crate) struct ByteBar {
     bar: ProgressBar,
-    files: Mutex<BTreeMap<usize, u64>>,
+    at: Mutex<At>,
+}
+
+/// How far the files are.
+#[derive(Default)]
+struct At {
+    each: BTreeMap<usize, u64>,
+    all: u64,
 }
 
 impl ByteBar {
@@ -79,7 +86,7 @@ impl ByteBar {
         bar.enable_steady_tick(Duration::from_millis(200));
         Self {
             bar,
-            files: Mutex::default(),
+            at: Mutex::default(),
         }
     }
 
@@ -89,9 +96,10 @@ impl ByteBar {
     }
 
     fn set(&self, file: usize, at: u64) {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.insert(file, at);
-        self.bar.set_position(files.values().sum());
+        let mut now = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = now.each.insert(file, at).unwrap_or_default();
+        now.all = now.all + at - before;
+        self.bar.set_position(now.all);
     }
 }
 

@@ -167,6 +167,13 @@ impl Jobs {
             }
             all.waiting.push_back((number, job));
         }
+        // One has nothing to share with.
+        if all.downloads.len() == 1 {
+            all.waiting.extend(all.downloads.drain(..).map(Into::into));
+        }
+        if all.uploads.len() == 1 {
+            all.waiting.extend(all.uploads.drain(..).map(Into::into));
+        }
         all
     }
 

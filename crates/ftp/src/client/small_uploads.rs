@@ -69,6 +69,10 @@ enum Owed {
 }
 
 impl Owed {
+    fn is_name(&self) -> bool {
+        matches!(self, Self::Name(..))
+    }
+
     fn file(self) -> SmallUpload {
         match self {
             Self::Bytes(sent) => sent.file,
@@ -114,6 +118,7 @@ impl Connection {
             bytes: 0,
             content: 0,
             is_over: false,
+            is_leaving: false,
             broken: None,
             has_begun: false,
             odd: Vec::new(),
@@ -148,6 +153,8 @@ struct Run<'a> {
     content: u64,
     /// Nothing more is sent.
     is_over: bool,
+    /// MODE S has been sent, behind the last name.
+    is_leaving: bool,
     /// The data connection has failed. The replies tell at which file.
     broken: Option<ClientError>,
     /// The bytes of a file have arrived.
@@ -169,6 +176,12 @@ impl Run<'_> {
                     None => self.is_over = true,
                 }
             }
+            let is_last = self.is_over && self.broken.is_none();
+            if is_last && !self.is_leaving && self.owed.iter().all(Owed::is_name) {
+                self.is_leaving = true;
+                let leave = ("MODE", b"S".to_vec());
+                self.session.control.send_ahead(&[leave])?;
+            }
             match self.owed.front() {
                 None => break,
                 Some(Owed::Bytes(_)) => self.settle_bytes()?,
@@ -178,7 +191,10 @@ impl Run<'_> {
         if let Some(error) = self.broken.take() {
             return Err(error);
         }
-        let reply = self.session.control.ask("MODE", b"S")?;
+        let reply = self
+            .session
+            .control
+            .reply_ahead(self.session.options.patience)?;
         self.session.control.accepted(reply)?;
         drop(stream);
         Ok(())

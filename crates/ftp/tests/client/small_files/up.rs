@@ -252,7 +252,7 @@ fn what_cannot_be_read_fails_by_itself() {
     let jobs = jobs(&mut to, here.path());
     fs::remove_file(here.path().join("f3")).unwrap();
     let unreadable = here.path().join("f7");
-    fs::set_permissions(&unreadable, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o000)).unwrap();
     let is_read = fs::read(&unreadable).is_ok();
     let outcome = batch::run(to, jobs, workers(2)).unwrap();
     assert_eq!(outcome.failures.len(), if is_read { 1 } else { 2 });
