@@ -120,13 +120,17 @@ impl Connection {
             is_over: false,
             is_leaving: false,
             broken: None,
+            is_refused: false,
+            unmoved: Vec::new(),
             has_begun: false,
             odd: Vec::new(),
         };
         let result = run.all();
-        let (owed, odd, has_begun) = (run.owed, run.odd, run.has_begun);
-        let unmoved = owed.into_iter().map(Owed::file).collect();
-        self.rest(result, odd, unmoved, has_begun)
+        let (odd, has_begun) = (run.odd, run.has_begun);
+        let (owed, unmoved) = (run.owed.into_iter(), run.unmoved);
+        let mut rest = self.rest(result, odd, owed.map(Owed::file).collect(), has_begun)?;
+        rest.unmoved.extend(unmoved);
+        Ok(rest)
     }
 }
 
@@ -157,6 +161,9 @@ struct Run<'a> {
     is_leaving: bool,
     /// The data connection has failed. The replies tell at which file.
     broken: Option<ClientError>,
+    /// So they have done.
+    is_refused: bool,
+    unmoved: Vec<SmallUpload>,
     /// The bytes of a file have arrived.
     has_begun: bool,
     odd: Vec<SmallUpload>,
@@ -176,7 +183,7 @@ impl Run<'_> {
                     None => self.is_over = true,
                 }
             }
-            let is_last = self.is_over && self.broken.is_none();
+            let is_last = self.is_over && (self.broken.is_none() || self.is_refused);
             if is_last && !self.is_leaving && self.owed.iter().all(Owed::is_name) {
                 self.is_leaving = true;
                 let leave = ("MODE", b"S".to_vec());
@@ -188,7 +195,7 @@ impl Run<'_> {
                 Some(Owed::Name(..)) => self.settle_name()?,
             }
         }
-        if let Some(error) = self.broken.take() {
+        if let Some(error) = self.broken.take_if(|_| !self.is_refused) {
             return Err(error);
         }
         let reply = self
@@ -283,17 +290,30 @@ impl Run<'_> {
     fn settle_bytes(&mut self) -> Result<(), ClientError> {
         let patience = self.session.options.patience;
         let opening = self.session.control.first_reply_ahead(patience)?;
-        if !opening.is_preliminary() {
-            return Err(self.session.control.refused(opening));
-        }
-        let stored = self.session.control.last_reply(patience)?;
-        self.session.control.accepted(stored)?;
+        let stored = match opening.code {
+            100..=199 => self.session.control.last_reply(patience)?,
+            400..=599 => opening,
+            // It belongs to another file, and so will all that follow.
+            _ => {
+                let what = "a last reply before the first one";
+                return Err(self.session.control.protocol_error(what));
+            }
+        };
         let there = self.session.control.reply_ahead(patience)?;
         let Some(Owed::Bytes(sent)) = self.owed.pop_front() else {
             return Ok(());
         };
         self.content -= sent.length;
         self.bytes -= bytes(&bytes_commands(&sent.file, self.method));
+        if !stored.is_positive() {
+            // The data connection has been closed with it. Those behind it lack it; names are given all the same.
+            match self.is_refused {
+                false => self.odd.push(sent.file),
+                true => self.unmoved.push(sent.file),
+            }
+            (self.is_refused, self.is_over) = (true, true);
+            return Ok(());
+        }
         let verification = match (self.method, sent.checksum) {
             (Some(method), Some(here)) => {
                 let there = self.session.checksum_in(method, &there)?;

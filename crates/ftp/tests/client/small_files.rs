@@ -461,11 +461,11 @@ fn a_session_that_is_kept_moves_other_things_afterwards() {
 }
 
 #[test]
-fn one_file_alone_comes_like_many() {
+fn one_file_alone_has_nothing_to_share_with() {
     let server = Running::start();
     server.write("x", "abc");
     let between = Between::to(server.address);
     comes(&server, between.address, 8, options());
-    assert_eq!(between.commands("MODE B"), 1);
+    assert_eq!(between.commands("MODE B"), 0);
     assert_eq!(between.commands("USER"), 1);
 }
