@@ -8,9 +8,8 @@ use parking_lot::Mutex;
 
 use super::ahead::Upcoming;
 use super::clash::{self, Places};
-use super::small_files::{Rest, SmallFile, Supply};
-use super::small_uploads::SmallUpload;
-use super::{ClientError, Connection, FileReport, Options, Outcome, Retrieval, Storage, workers};
+use super::small_files::{SmallFile, Supply};
+use super::{ClientError, Connection, FileReport, Outcome, Retrieval, Storage, workers};
 
 /// A file to transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,10 +95,9 @@ pub fn run(
     let progress = &first.options().progress;
     progress.expect(free.iter().filter_map(Job::size).sum());
     let mut connections = vec![first];
-    let shares = Shares::of(&mut connections[0]);
-    let options = connections[0].options();
+    let shares = shares(&mut connections[0]);
     let shared = Shared {
-        jobs: Mutex::new(Jobs::new(free, count, shares, options)),
+        jobs: Mutex::new(Jobs::new(free, count, shares)),
         outcome: Mutex::new(outcome),
     };
     for _ in 1..count {
@@ -111,68 +109,35 @@ pub fn run(
     Ok(shared.outcome.into_inner())
 }
 
-/// Which small files share a data connection in a session.
-#[derive(Debug, Clone, Copy, Default)]
-struct Shares {
-    downloads: bool,
-    uploads: bool,
-}
-
-impl Shares {
-    /// Of the current session, if there is one.
-    fn of(connection: &mut Connection) -> Self {
-        let Some(session) = connection.opened() else {
-            return Self::default();
-        };
-        Self {
-            downloads: session.shares_data_connections(),
-            uploads: session.shares_uploads(),
-        }
-    }
-}
-
 /// Jobs that no worker has begun.
 struct Jobs {
-    /// Those that may come or go through one data connection.
-    downloads: VecDeque<SmallFile>,
-    uploads: VecDeque<SmallUpload>,
+    /// Those that may come through one data connection.
+    small: VecDeque<SmallFile>,
     waiting: VecDeque<(usize, Job)>,
     /// The job that each worker has announced to its server. Others take it rather than have nothing to do.
     announced: Vec<Option<(usize, Job)>>,
 }
 
 impl Jobs {
-    fn new(jobs: Vec<Job>, workers: usize, shares: Shares, options: &Options) -> Self {
+    fn new(jobs: Vec<Job>, workers: usize, shares: bool) -> Self {
         let mut all = Self {
-            downloads: VecDeque::new(),
-            uploads: VecDeque::new(),
+            small: VecDeque::new(),
             waiting: VecDeque::new(),
             announced: (0..workers).map(|_| None).collect(),
         };
         for (number, job) in jobs.into_iter().enumerate() {
-            match &job {
-                Job::Get(retrieval) if shares.downloads => {
-                    if let Some(file) = SmallFile::of(number, retrieval) {
-                        all.downloads.push_back(file);
-                        continue;
-                    }
-                }
-                Job::Put(storage) if shares.uploads => {
-                    if let Some(file) = SmallUpload::of(number, storage, options) {
-                        all.uploads.push_back(file);
-                        continue;
-                    }
-                }
-                Job::Get(_) | Job::Put(_) => {}
+            let small = match &job {
+                Job::Get(retrieval) if shares => SmallFile::of(number, retrieval),
+                Job::Get(_) | Job::Put(_) => None,
+            };
+            match small {
+                Some(file) => all.small.push_back(file),
+                None => all.waiting.push_back((number, job)),
             }
-            all.waiting.push_back((number, job));
         }
         // One has nothing to share with.
-        if all.downloads.len() == 1 {
-            all.waiting.extend(all.downloads.drain(..).map(Into::into));
-        }
-        if all.uploads.len() == 1 {
-            all.waiting.extend(all.uploads.drain(..).map(Into::into));
+        if all.small.len() == 1 {
+            all.waiting.extend(all.small.drain(..).map(Into::into));
         }
         all
     }
@@ -183,9 +148,7 @@ impl Jobs {
         let job = own.or_else(|| self.waiting.pop_front()).or_else(|| {
             let others = self.announced.iter_mut();
             let other = others.filter_map(Option::take).next();
-            other
-                .or_else(|| self.downloads.pop_front().map(Into::into))
-                .or_else(|| self.uploads.pop_front().map(Into::into))
+            other.or_else(|| self.small.pop_front().map(Into::into))
         })?;
         self.announced[worker] = self.waiting.pop_front();
         let next = self.announced[worker].as_ref().map(|(_, job)| job);
@@ -199,10 +162,10 @@ impl From<SmallFile> for (usize, Job) {
     }
 }
 
-impl From<SmallUpload> for (usize, Job) {
-    fn from(file: SmallUpload) -> Self {
-        (file.number, Job::Put(file.storage))
-    }
+/// Whether small files share a data connection in the current session.
+fn shares(connection: &mut Connection) -> bool {
+    let session = connection.opened();
+    session.is_some_and(|session| session.shares_data_connections())
 }
 
 struct Shared {
@@ -236,7 +199,7 @@ impl Shared {
             progress.note(&format!("fewer files at the same time: {error}"));
             return Ok(());
         }
-        self.move_small(&mut connection)?;
+        self.fetch_small(&mut connection)?;
         while let Some((number, job)) = self.next(worker, &mut connection) {
             self.run(&mut connection, number, &job)?;
         }
@@ -260,56 +223,30 @@ impl Shared {
         Ok(())
     }
 
-    /// Moves small files as long as there are any.
-    fn move_small(&self, connection: &mut Connection) -> Result<(), ClientError> {
-        while Shares::of(connection).downloads && !self.jobs.lock().downloads.is_empty() {
+    /// Fetches small files as long as there are any.
+    fn fetch_small(&self, connection: &mut Connection) -> Result<(), ClientError> {
+        while shares(connection) && !self.jobs.lock().small.is_empty() {
             let rest = connection.fetch_small(&mut &*self)?;
-            if self.is_futile(connection, rest, |jobs| &mut jobs.downloads)? {
-                break;
+            let mut jobs = self.jobs.lock();
+            for file in rest.unmoved.into_iter().rev() {
+                jobs.small.push_front(file);
             }
-        }
-        while Shares::of(connection).uploads && !self.jobs.lock().uploads.is_empty() {
-            let rest = connection.send_small(&mut &*self)?;
-            if self.is_futile(connection, rest, |jobs| &mut jobs.uploads)? {
+            drop(jobs);
+            for file in rest.odd {
+                let (number, job) = file.into();
+                self.run(connection, number, &job)?;
+            }
+            if rest.is_futile {
                 break;
             }
         }
         Ok(())
     }
-
-    /// Runs those of the rest that need it, and gives the others back; whether trying again would be of no use.
-    fn is_futile<F: Into<(usize, Job)>>(
-        &self,
-        connection: &mut Connection,
-        rest: Rest<F>,
-        queue: fn(&mut Jobs) -> &mut VecDeque<F>,
-    ) -> Result<bool, ClientError> {
-        let mut jobs = self.jobs.lock();
-        for file in rest.unmoved.into_iter().rev() {
-            queue(&mut jobs).push_front(file);
-        }
-        drop(jobs);
-        for file in rest.odd {
-            let (number, job) = file.into();
-            self.run(connection, number, &job)?;
-        }
-        Ok(rest.is_futile)
-    }
 }
 
-impl Supply<SmallFile> for &Shared {
+impl Supply for &Shared {
     fn next(&mut self) -> Option<SmallFile> {
-        self.jobs.lock().downloads.pop_front()
-    }
-
-    fn done(&mut self, report: FileReport) {
-        self.outcome.lock().add(report);
-    }
-}
-
-impl Supply<SmallUpload> for &Shared {
-    fn next(&mut self) -> Option<SmallUpload> {
-        self.jobs.lock().uploads.pop_front()
+        self.jobs.lock().small.pop_front()
     }
 
     fn done(&mut self, report: FileReport) {
@@ -331,12 +268,7 @@ mod tests {
                 listed: None,
             })
         };
-        Jobs::new(
-            names.iter().map(job).collect(),
-            workers,
-            Shares::default(),
-            &Options::default(),
-        )
+        Jobs::new(names.iter().map(job).collect(), workers, false)
     }
 
     /// The job and the one announced.

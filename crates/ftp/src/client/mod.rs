@@ -44,7 +44,6 @@ pub mod scan;
 mod selection;
 mod session;
 mod small_files;
-mod small_uploads;
 mod store;
 mod stream;
 mod target;

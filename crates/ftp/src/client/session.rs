@@ -1,8 +1,7 @@
 //! A session: a logged-in control connection.
 
 use std::fmt::Display;
-use std::fs::{File, Metadata};
-use std::io;
+use std::fs::Metadata;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -343,7 +342,7 @@ impl Session {
     }
 }
 
-/// Size and modification time of a file, on a server or here.
+/// Size and modification time of a file on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Original {
     /// Size in bytes; `None` if the server does not say.
@@ -386,19 +385,6 @@ impl Original {
         let address = session.extended_address(&listens)?;
         session.listening = address.map(|address| (address, Instant::now()));
         Ok(Self::read(&bytes, &time))
-    }
-
-    /// Those of a local file.
-    ///
-    /// # Errors
-    /// If its metadata cannot be read.
-    pub(super) fn of(file: &File) -> io::Result<Self> {
-        let facts = file.metadata()?;
-        let modified = facts.modified().ok();
-        Ok(Self {
-            size: Some(facts.len()),
-            modified: modified.and_then(|time| Timestamp::try_from(time).ok()),
-        })
     }
 
     /// Whether a local file has the same size, and the same time to the second.

@@ -27,11 +27,11 @@ use crate::bounded::Bounded;
 use crate::protocol::digest::Hasher;
 
 /// Bytes of the largest file that is moved like this.
-pub(super) const LARGEST: u64 = 256 << 10;
+const LARGEST: u64 = 256 << 10;
 /// Files, and bytes of commands, without a reply at a time: a server that reads no command during a transfer must have room
 /// for them in its socket.
-pub(super) const MOST: usize = 64;
-pub(super) const MOST_BYTES: usize = 12 << 10;
+const MOST: usize = 64;
+const MOST_BYTES: usize = 12 << 10;
 
 /// A small file to download, of which everything is known before it is asked for.
 #[derive(Debug, Clone)]
@@ -75,32 +75,22 @@ impl SmallFile {
 }
 
 /// Where small files come from, and where their reports go.
-pub(super) trait Supply<F> {
+pub(super) trait Supply {
     /// The next file.
-    fn next(&mut self) -> Option<F>;
+    fn next(&mut self) -> Option<SmallFile>;
     /// A file is at its place.
     fn done(&mut self, report: FileReport);
 }
 
 /// Files that have to be moved in another way.
-#[derive(Debug)]
-pub(super) struct Rest<F> {
+#[derive(Debug, Default)]
+pub(super) struct Rest {
     /// Something is the matter with these.
-    pub odd: Vec<F>,
-    /// These were on their way when the connection became useless.
-    pub unmoved: Vec<F>,
-    /// It did before any file had arrived.
+    pub odd: Vec<SmallFile>,
+    /// These were asked for when the connection became useless.
+    pub unmoved: Vec<SmallFile>,
+    /// It did before any file had come.
     pub is_futile: bool,
-}
-
-impl<F> Default for Rest<F> {
-    fn default() -> Self {
-        Self {
-            odd: Vec::new(),
-            unmoved: Vec::new(),
-            is_futile: false,
-        }
-    }
 }
 
 impl Connection {
@@ -108,10 +98,7 @@ impl Connection {
     ///
     /// # Errors
     /// Only [`ClientError::Stopped`].
-    pub(super) fn fetch_small(
-        &mut self,
-        supply: &mut dyn Supply<SmallFile>,
-    ) -> Result<Rest<SmallFile>, ClientError> {
+    pub(super) fn fetch_small(&mut self, supply: &mut dyn Supply) -> Result<Rest, ClientError> {
         let (place, settled) = (self.place().clone(), self.settled());
         let report = |file: &SmallFile| {
             let source = place.with_path(file.retrieval.remote.clone());
@@ -133,18 +120,7 @@ impl Connection {
             odd: Vec::new(),
         };
         let result = run.all();
-        let (asked, odd, has_begun) = (run.asked, run.odd, run.has_begun);
-        self.rest(result, odd, asked, has_begun)
-    }
-
-    /// What is left to do. After an error the session is given up.
-    pub(super) fn rest<F>(
-        &mut self,
-        result: Result<(), ClientError>,
-        mut odd: Vec<F>,
-        mut on_their_way: VecDeque<F>,
-        has_begun: bool,
-    ) -> Result<Rest<F>, ClientError> {
+        let (mut odd, mut asked, has_begun) = (run.odd, run.asked, run.has_begun);
         let is_futile = result.is_err() && !has_begun;
         if let Err(error) = result {
             // Replies are under way that nobody waits for.
@@ -152,14 +128,14 @@ impl Connection {
             if let ClientError::Stopped = error {
                 return Err(error);
             }
-            // The first may be the cause: then it says so by itself.
-            odd.extend(on_their_way.pop_front());
+            // It may be the cause: then it says so by itself.
+            odd.extend(asked.pop_front());
             let note = format!("{error}; going on with another connection");
             self.options().progress.note(&note);
         }
         Ok(Rest {
             odd,
-            unmoved: on_their_way.into(),
+            unmoved: asked.into(),
             is_futile,
         })
     }
@@ -174,42 +150,6 @@ impl Session {
             && self.method().is_ok()
             && !extensions.any(|extension| extension.is_for_every_file())
     }
-
-    /// Leaves nothing behind that other transfers have begun; how checksums are computed.
-    pub(super) fn begin_sharing(&mut self) -> Result<Option<Method>, ClientError> {
-        self.settle_ahead()?;
-        self.leave_third_party()?;
-        self.listening = None;
-        let method = self.method()?;
-        if let Some(method) = method {
-            self.choose(method)?;
-        }
-        Ok(method)
-    }
-
-    /// The data connection, after MODE B and EPSV.
-    pub(super) fn open_shared(&mut self, direction: Direction) -> Result<TcpStream, ClientError> {
-        let patience = self.options.patience;
-        let mode = self.control.reply_ahead(patience)?;
-        self.control.accepted(mode)?;
-        let listens = self.control.reply_ahead(patience)?;
-        let Some(address) = self.extended_address(&listens)? else {
-            return Err(self.control.refused(listens));
-        };
-        let plan = self.plan();
-        let stream = self.connect_data(&plan, address, patience);
-        let stream = stream.map_err(|error| unreached(address, patience, error))?;
-        let prepare = || {
-            // The last bytes of a file do not wait for those of the next one.
-            stream.set_nodelay(true)?;
-            match &self.options.limit {
-                Some(limit) => limit.prepare(&stream, direction),
-                None => Ok(()),
-            }
-        };
-        prepare().map_err(|error| self.data_error(error))?;
-        Ok(stream)
-    }
 }
 
 /// Files on their way.
@@ -218,7 +158,7 @@ struct Run<'a> {
     settled: &'a Settled,
     /// The report of a file that has not come.
     report: &'a dyn Fn(&SmallFile) -> FileReport,
-    supply: &'a mut dyn Supply<SmallFile>,
+    supply: &'a mut dyn Supply,
     method: Option<Method>,
     /// Those asked for, in their order.
     asked: VecDeque<SmallFile>,
@@ -240,13 +180,19 @@ impl Run<'_> {
         }
         let patience = self.session.options.patience;
         let mut began = Instant::now();
-        self.method = self.session.begin_sharing()?;
+        self.session.settle_ahead()?;
+        self.session.leave_third_party()?;
+        self.session.listening = None;
+        self.method = self.session.method()?;
+        if let Some(method) = self.method {
+            self.session.choose(method)?;
+        }
         let mut commands = vec![("MODE", b"B".to_vec()), ("EPSV", Vec::new())];
         let of_first = self.commands(&self.asked[0]);
         self.bytes = bytes(&of_first);
         commands.extend(of_first);
         self.ask_for_more(commands)?;
-        let stream = self.session.open_shared(Direction::Receive)?;
+        let stream = self.open()?;
         let mut blocks = None;
         while let Some(file) = self.asked.front().cloned() {
             let opening = self.session.control.first_reply_ahead(patience)?;
@@ -318,6 +264,26 @@ impl Run<'_> {
             }
         }
         self.session.control.send_ahead(&commands)
+    }
+
+    /// The data connection, whose port has been asked for.
+    fn open(&mut self) -> Result<TcpStream, ClientError> {
+        let session = &mut *self.session;
+        let patience = session.options.patience;
+        let mode = session.control.reply_ahead(patience)?;
+        session.control.accepted(mode)?;
+        let listens = session.control.reply_ahead(patience)?;
+        let Some(address) = session.extended_address(&listens)? else {
+            return Err(session.control.refused(listens));
+        };
+        let plan = session.plan();
+        let stream = session.connect_data(&plan, address, patience);
+        let stream = stream.map_err(|error| unreached(address, patience, error))?;
+        if let Some(limit) = &session.options.limit {
+            let prepared = limit.prepare(&stream, Direction::Receive);
+            prepared.map_err(|error| session.data_error(error))?;
+        }
+        Ok(stream)
     }
 
     /// Receives a file, and the replies behind it; no report if it is not as it should be.
@@ -422,7 +388,7 @@ impl Run<'_> {
 }
 
 /// Bytes of commands, with their ends of lines.
-pub(super) fn bytes(commands: &[Command]) -> usize {
+fn bytes(commands: &[Command]) -> usize {
     let each = commands
         .iter()
         .map(|(verb, argument)| verb.len() + argument.len() + b" \r\n".len());

@@ -117,7 +117,7 @@ impl Storage {
 
 impl Storage {
     /// The local file, as shown in messages.
-    pub(super) fn shown(&self) -> String {
+    fn shown(&self) -> String {
         one_line(self.source.as_os_str().as_bytes()).into_owned()
     }
 
@@ -406,28 +406,10 @@ impl Push<'_> {
         }
         let (partial, remote) = (&self.partial, &self.storage.remote);
         match sent {
-            _ if partial != remote => match session.name_upload(partial, remote, sent) {
-                Err(ClientError::Refused { .. }) if self.has_its_name(session, size)? => Ok(()),
-                named => named,
-            },
+            _ if partial != remote => session.name_upload(partial, remote, sent),
             Some(modified) => session.set_modified(remote, modified),
             None => Ok(()),
         }
-    }
-
-    /// Whether what has been verified under the partial name is under the final one by now: a session that broke may have
-    /// been behind with what it had been told.
-    fn has_its_name(&self, session: &mut Session, size: u64) -> Result<bool, ClientError> {
-        let (Verification::Verified(checksum), Some(method)) =
-            (&self.report.checksum, session.method()?)
-        else {
-            return Ok(false);
-        };
-        if session.size(&self.partial)?.is_some() {
-            return Ok(false);
-        }
-        let there = session.remote_checksum(method, &self.storage.remote, Some(size))?;
-        Ok(there.is_ok_and(|there| there == checksum.value))
     }
 
     fn take_name(&self, session: &mut Session) -> Result<(), ClientError> {

@@ -48,11 +48,7 @@ impl Session {
         if self.offers_tls() {
             lines.push("SITE PEER".into());
         }
-        lines.push("SIZE".into());
-        if self.may_share() {
-            lines.push("STOR AHEAD".into());
-        }
-        lines.extend(["TVFS", "UTF8"].map(String::from));
+        lines.extend(["SIZE", "TVFS", "UTF8"].map(String::from));
         lines.extend(["XCRC", "XMD5", "XSHA1", "XSHA256", "XSHA512"].map(String::from));
         for extension in &self.extensions {
             lines.extend(extension.features());

@@ -212,7 +212,6 @@ impl Session {
     }
 
     pub(super) async fn rename_from(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
-        self.is_still_wanted().await?;
         self.writer()?;
         let path = self.state.cwd.join(&path);
         let wanted = path.clone();
@@ -231,7 +230,6 @@ impl Session {
         path: Vec<u8>,
     ) -> Result<Reply, Reply> {
         let from = from.ok_or_else(|| Reply::new(503, "RNFR required first"))?;
-        self.is_still_wanted().await?;
         self.writer()?;
         let to = self.state.cwd.join(&path);
         free_to_take(&to)?;

@@ -410,14 +410,6 @@ impl Session {
         !self.control.is_left() || self.has_quit()
     }
 
-    /// The reply to what a client has sent ahead in block mode and is gone: it has perhaps begun with the same file again.
-    pub(super) async fn is_still_wanted(&mut self) -> Result<(), Reply> {
-        if self.state.mode == TransferMode::Block && !self.is_present_after(Duration::ZERO).await {
-            return Err(Reply::new(426, "The client has gone"));
-        }
-        Ok(())
-    }
-
     /// Runs a job on files, away from the threads that serve control connections.
     pub(super) async fn on_files<T, F>(&mut self, job: F) -> Result<T, Reply>
     where

@@ -238,7 +238,6 @@ impl Session {
         F: Fn(&Root, &str) -> Result<Begun, UploadError> + Clone + Send + 'static,
     {
         let announced = self.state.announced.take();
-        self.is_still_wanted().await?;
         let user = self.writer()?.clone();
         free_to_take(&path)?;
         let setup = self.take_setup_for_file()?;

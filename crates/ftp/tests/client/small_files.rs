@@ -7,7 +7,6 @@ mod changed;
 mod fake;
 mod here;
 mod hostile;
-mod up;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

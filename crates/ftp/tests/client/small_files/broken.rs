@@ -21,7 +21,7 @@ use super::fake::{Answer, Fake, File};
 use super::{all, assert_equal, fetch, fill, jobs, workers};
 use crate::common::{Running, noise};
 
-pub(super) fn soon() -> Options {
+fn soon() -> Options {
     Options {
         patience: Duration::from_secs(2),
         pause: Duration::from_millis(1),
@@ -112,14 +112,14 @@ fn a_server_that_closes_what_is_idle_is_gone_on_with() {
 }
 
 /// Stops when so many bytes in all have been told of.
-pub(super) struct Stop {
+struct Stop {
     after: u64,
     bytes: AtomicUsize,
     is_asked: AtomicBool,
 }
 
 impl Stop {
-    pub(super) fn after(after: u64) -> Arc<Self> {
+    fn after(after: u64) -> Arc<Self> {
         Arc::new(Self {
             after,
             bytes: AtomicUsize::new(0),
