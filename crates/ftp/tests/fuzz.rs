@@ -389,7 +389,8 @@ impl<'a> Honest<'a> {
             }
             4 | 5 => {
                 let name = format!("up-{}", self.number);
-                let content = &middle[..chance.below(middle.len())];
+                // Without a byte the end would come before the handshake of TLS is over.
+                let content = &middle[..1 + chance.below(middle.len())];
                 let mut data = self.data(&format!("STOR {name}"), chance);
                 data.write_all(content).unwrap();
                 data.end();
