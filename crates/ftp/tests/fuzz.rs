@@ -367,7 +367,8 @@ impl<'a> Honest<'a> {
         self.data(command, chance)
             .read_to_end(&mut content)
             .unwrap();
-        assert_eq!(self.reply().code, 226, "{command}");
+        let reply = self.reply();
+        assert_eq!(reply.code, 226, "{command}: {reply}");
         content
     }
 
