@@ -7,4 +7,5 @@ mod execute;
 mod pipes;
 mod simulation;
 mod states;
+mod stopped;
 mod switch;

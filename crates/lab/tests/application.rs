@@ -425,6 +425,28 @@ fn programs_run_and_their_output_and_bytes_are_kept() {
 }
 
 #[test]
+fn all_that_programs_have_delivered_counts_when_a_run_is_stopped() {
+    if !permitted() {
+        return;
+    }
+    let lab = Lab::start(link(50, 5));
+    let folder = tempfile::tempdir().unwrap();
+    let client = lab::role::command("source {to} 3000000");
+    let server = lab::role::command("sink");
+    let flow = FlowPlan {
+        port: 0,
+        ..plan(&lab, command(client, Some(&server), folder.path()))
+    };
+    let applications = lab.applications(vec![flow], Duration::ZERO, Duration::from_secs(60));
+    wait_until("the sink has all", || {
+        let said = fs::read_to_string(folder.path().join("server.out"));
+        said.is_ok_and(|said| said.contains("received 3000000 bytes"))
+    });
+    let outcome = applications.finish().remove(0);
+    assert!(outcome.bytes >= 3_000_000, "{}", outcome.bytes);
+}
+
+#[test]
 fn a_switch_reaches_the_sockets_of_programs() {
     if !permitted() {
         return;

@@ -75,7 +75,7 @@ impl FlowTotals {
 /// Both ends of all open connections.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    ends: Directory,
+    directory: Directory,
     times: Times,
     traced: Traced,
     gauges: Vec<FlowTotals>,
@@ -84,6 +84,8 @@ pub(crate) struct Connections {
     /// address.
     received: HashMap<(SocketAddr, SocketAddr), (u64, u64)>,
     rows: Vec<Row>,
+    /// Whether the run is being ended: until its time is over, every further sample is a row.
+    ends: bool,
 }
 
 /// A traced socket of a flow.
@@ -127,14 +129,20 @@ impl Connections {
     /// Starts without connections, for these flows.
     pub(crate) fn new(flows: &[Ends], times: Times) -> Connections {
         Connections {
-            ends: Directory::new(flows),
+            directory: Directory::new(flows),
             times,
             traced: Traced::new(),
             gauges: vec![FlowTotals::default(); flows.len()],
             sockets: HashMap::new(),
             received: HashMap::new(),
             rows: Vec::new(),
+            ends: false,
         }
+    }
+
+    /// Says that the run ends now, perhaps before its time: what connections did last is recorded whenever that is.
+    pub(crate) fn end(&mut self) {
+        self.ends = true;
     }
 
     /// The totals of the flows' samples.
@@ -182,7 +190,7 @@ impl Connections {
             (socket.local, socket.remote) = (local, remote);
             return;
         }
-        let Some((flow, role)) = self.ends.find(identity.netns, local, remote) else {
+        let Some((flow, role)) = self.directory.find(identity.netns, local, remote) else {
             return;
         };
         let socket = Socket {
@@ -252,7 +260,8 @@ impl Connections {
         let now_ns = sample.head.time_ns.saturating_sub(epoch_ns);
         let gauge = &mut self.gauges[socket.flow];
         gauge.add(socket, sample, now_ns >= warmup_ns);
-        if now_ns < socket.next_row_ns && !closes {
+        let is_due = now_ns >= socket.next_row_ns || closes;
+        if !is_due && !(self.ends && now_ns < duration_ns) {
             return;
         }
         if let Some(interval_ns) = interval_ns {

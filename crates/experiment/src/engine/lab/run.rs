@@ -250,6 +250,7 @@ impl Running {
         links: &[Option<usize>],
     ) -> Measured {
         let mut connections = self.connections;
+        connections.end();
         let last = self.session.finish(|event| connections.take(event));
         connections.write(recorder);
         write_links(links, &self.emulator, recorder);

@@ -95,6 +95,7 @@ impl Watch {
         while next <= self.shared.end {
             self.shared.sleep_until(next);
             if self.shared.is_stopped() {
+                self.poll(self.shared.over());
                 break;
             }
             self.poll(next);
