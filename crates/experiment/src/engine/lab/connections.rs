@@ -261,7 +261,7 @@ impl Connections {
         let gauge = &mut self.gauges[socket.flow];
         gauge.add(socket, sample, now_ns >= warmup_ns);
         let is_due = now_ns >= socket.next_row_ns || closes;
-        if !is_due && !(self.ends && now_ns < duration_ns) {
+        if !(is_due || self.ends && now_ns < duration_ns) {
             return;
         }
         if let Some(interval_ns) = interval_ns {
