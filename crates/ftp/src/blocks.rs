@@ -251,17 +251,12 @@ fn read(
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
     use std::thread;
     use std::time::Duration;
 
-    use super::*;
+    use fairwind_testing::connection;
 
-    fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (one, listener.accept().unwrap().0)
-    }
+    use super::*;
 
     /// The next file.
     fn file(blocks: &mut Blocks, socket: &TcpStream, at_once: usize) -> io::Result<Vec<u8>> {
@@ -287,7 +282,7 @@ mod tests {
 
     #[test]
     fn files_of_all_sizes_come_one_after_the_other() {
-        let (near, far) = pair();
+        let (near, far) = connection();
         let sizes = [0, 1, 5, LARGEST - 1, LARGEST, LARGEST + 1, 300_000, 0, 7];
         let files = sizes.map(|size| (0..size).map(|n| (n % 251) as u8).collect::<Vec<u8>>());
         let expected = files.clone();
@@ -311,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_small_file_is_one_block() {
-        let (near, mut far) = pair();
+        let (near, mut far) = connection();
         send(&mut Blocks::default(), &near, b"abc");
         let mut sent = [0; 6];
         far.read_exact(&mut sent).unwrap();
@@ -320,7 +315,7 @@ mod tests {
 
     #[test]
     fn records_and_markers_are_passed_over() {
-        let (near, mut far) = pair();
+        let (near, mut far) = connection();
         // Ends of records, an empty block, a marker, and the end in a block of its own.
         far.write_all(b"\x80\0\x02ab\0\0\0\x10\0\x03r42\0\0\x01c\x40\0\0")
             .unwrap();
@@ -340,7 +335,7 @@ mod tests {
             (b"\x40\0", io::ErrorKind::UnexpectedEof),
             (b"\0\0\x01a", io::ErrorKind::UnexpectedEof),
         ] {
-            let (near, mut far) = pair();
+            let (near, mut far) = connection();
             far.write_all(sent).unwrap();
             drop(far);
             let error = file(&mut Blocks::default(), &near, 9).unwrap_err();
@@ -350,7 +345,7 @@ mod tests {
 
     #[test]
     fn empty_blocks_without_end_do_not_hold_a_reader() {
-        let (near, mut far) = pair();
+        let (near, mut far) = connection();
         near.set_read_timeout(Some(Duration::from_secs(30)))
             .unwrap();
         far.write_all(&[0; 3 * READ]).unwrap();
@@ -364,9 +359,10 @@ mod tests {
 
 #[cfg(test)]
 mod fuzz {
-    use std::net::{Shutdown, TcpListener};
+    use std::net::Shutdown;
     use std::thread;
 
+    use fairwind_testing::connection;
     use fairwind_testing::fuzz::{cases, cuts, damaged, pieces};
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -381,12 +377,6 @@ mod fuzz {
         b"\0\x01\x2cthree hundred bytes would follow",
         b"\x20\0\x01a\x40\0\0",
     ];
-
-    fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (one, listener.accept().unwrap().0)
-    }
 
     /// The files in a stream, what has come of the last one, and why no more does, by the words of RFC 959.
     fn told(mut stream: &[u8]) -> (Vec<Vec<u8>>, io::ErrorKind) {
@@ -451,7 +441,7 @@ mod fuzz {
             cuts in cuts(),
             buffers in buffers(),
         ) {
-            let (near, mut far) = pair();
+            let (near, mut far) = connection();
             far.set_nodelay(true).unwrap();
             let sent = stream.clone();
             let sender = thread::spawn(move || {
@@ -480,7 +470,7 @@ mod fuzz {
             at_once in vec(1..100_000_usize, 1..4),
             buffers in buffers(),
         ) {
-            let (near, far) = pair();
+            let (near, far) = connection();
             let files: Vec<Vec<u8>> = sizes
                 .iter()
                 .map(|size| (0..*size).map(|n| (n % 251) as u8).collect())

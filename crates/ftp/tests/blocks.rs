@@ -8,6 +8,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fairwind_ftp::protocol::Reply;
 use fairwind_ftp::protocol::host_port::format_port;
 use fairwind_ftp::server::{Config, LogTarget, console};
 use fairwind_testing::advisor::{Reply as Answer, TestAdvisor};
@@ -88,9 +89,30 @@ fn alice(server: &Running) -> Client {
     client
 }
 
+/// A client with a control connection, in clear or not.
+pub(crate) trait Speaks {
+    fn expect(&mut self, line: &str, code: u16) -> Reply;
+    fn reply(&mut self) -> Reply;
+}
+
+impl Speaks for Client {
+    fn expect(&mut self, line: &str, code: u16) -> Reply {
+        self.expect(line, code)
+    }
+
+    fn reply(&mut self) -> Reply {
+        self.reply()
+    }
+}
+
 /// Asks for a file or listing, and checks the replies before and behind it; the first is 150 where the data connection is
 /// new, else 125.
-fn get(client: &mut Client, data: &mut TcpStream, command: &str, opening: u16) -> Vec<u8> {
+pub(crate) fn get(
+    client: &mut impl Speaks,
+    data: &mut impl Read,
+    command: &str,
+    opening: u16,
+) -> Vec<u8> {
     client.expect(command, opening);
     let content = read_file(data).unwrap();
     let reply = client.reply();
@@ -99,9 +121,16 @@ fn get(client: &mut Client, data: &mut TcpStream, command: &str, opening: u16) -
 }
 
 /// Sends these bytes for a command; returns the last reply.
-fn put(client: &mut Client, data: &mut TcpStream, command: &str, opening: u16, sent: &[u8]) -> u16 {
+pub(crate) fn put(
+    client: &mut impl Speaks,
+    data: &mut impl Write,
+    command: &str,
+    opening: u16,
+    sent: &[u8],
+) -> u16 {
     client.expect(command, opening);
     data.write_all(sent).unwrap();
+    data.flush().unwrap();
     client.reply().code
 }
 

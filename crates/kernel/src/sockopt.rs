@@ -183,17 +183,13 @@ pub(crate) fn set(socket: impl AsFd, level: c_int, option: c_int, value: &[u8]) 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::net::{TcpStream, UdpSocket};
     use std::thread;
     use std::time::{Duration, Instant};
 
-    use super::*;
+    use fairwind_testing::connection;
 
-    fn connection() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (near, listener.accept().unwrap().0)
-    }
+    use super::*;
 
     fn number(socket: &TcpStream, level: c_int, option: c_int) -> u32 {
         let mut value = [0; 4];

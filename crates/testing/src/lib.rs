@@ -22,7 +22,7 @@ mod stalls;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use network::{bring_loopback_up, free_address, in_new_network_namespace};
+pub use network::{bring_loopback_up, connection, free_address, in_new_network_namespace};
 pub use peers::{install_root, proftpd_modules};
 pub use processors::{keep_to, processors};
 pub use proftpd::{Proftpd, ProftpdFolder, proftpd_module};

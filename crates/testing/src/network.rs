@@ -1,7 +1,7 @@
-//! A separate network namespace for a test, and addresses in the common one.
+//! A separate network namespace for a test, and addresses and connections in the common one.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
 use socket2::{Domain, Socket, Type};
@@ -22,6 +22,17 @@ pub fn free_address() -> SocketAddr {
     // It stays bound without listening.
     std::mem::forget(socket);
     address
+}
+
+/// Both ends of a connection over loopback: the one that connected, and the one that was accepted.
+///
+/// # Panics
+///
+/// If there is no free port or no free descriptor.
+pub fn connection() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (near, listener.accept().unwrap().0)
 }
 
 /// Runs `run` on a thread in a new network namespace, which has only loopback. Threads that it starts

@@ -206,16 +206,12 @@ pub fn window_scale(bytes: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpStream;
     use std::thread;
 
-    use super::*;
+    use fairwind_testing::connection;
 
-    fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (one, listener.accept().unwrap().0)
-    }
+    use super::*;
 
     #[test]
     fn the_window_scale_is_that_of_linux() {
@@ -230,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_buffer_has_the_size_that_was_asked_for() {
-        let (socket, _far) = pair();
+        let (socket, _far) = connection();
         for side in [Direction::Send, Direction::Receive] {
             assert_eq!(set(&socket, side, 150_000).unwrap(), Granted::Whole);
             assert_eq!(size(&socket, side).unwrap(), 150_000);
@@ -239,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_buffer_given_back_is_the_kernels_again() {
-        let (socket, mut far) = pair();
+        let (socket, mut far) = connection();
         set(&socket, Direction::Receive, 65_536).unwrap();
         give_back(&socket, Direction::Receive).unwrap();
         let sender = thread::spawn(move || far.write_all(&vec![7; 64 << 20]));
@@ -256,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_window_follows_a_buffer_that_grows() {
-        let (socket, mut far) = pair();
+        let (socket, mut far) = connection();
         set(&socket, Direction::Receive, 65_536).unwrap();
         let sender = thread::spawn(move || far.write_all(&vec![7; 96 << 20]));
         let mut chunk = vec![0; 256 << 10];

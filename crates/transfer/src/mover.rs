@@ -653,11 +653,12 @@ fn is_wait(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
     use std::os::fd::BorrowedFd;
     use std::pin::pin;
     use std::task::{Context, Wake, Waker};
     use std::thread;
+
+    use fairwind_testing::connection;
 
     use super::*;
 
@@ -680,17 +681,11 @@ mod tests {
         }
     }
 
-    fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (one, listener.accept().unwrap().0)
-    }
-
     const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
     #[test]
     fn a_part_of_a_file_arrives_as_it_is() {
-        let (near, mut far) = pair();
+        let (near, mut far) = connection();
         let mut file = tempfile::tempfile().unwrap();
         let bytes: Vec<u8> = (0..8_000_000u32).map(|n| (n % 251) as u8).collect();
         file.write_all(&bytes).unwrap();
@@ -738,7 +733,7 @@ mod tests {
 
     #[test]
     fn what_waits_in_the_socket_when_a_transfer_stops_is_kept() {
-        let (near, mut far) = pair();
+        let (near, mut far) = connection();
         far.write_all(&[1; 1_000]).unwrap();
         let (meter, mut notes) = (Meter::default(), Notes::default());
         let mut sink = StopsWithMoreWaiting {
@@ -779,7 +774,7 @@ mod tests {
     /// and how many bytes moved at once at the most.
     fn receive_into_file(file: &mut File, bytes: &[u8], stops_at: u64) -> (Vec<u8>, u64) {
         file.write_all(b"abc").unwrap();
-        let (near, mut far) = pair();
+        let (near, mut far) = connection();
         let meter = Meter::default();
         let mut slow = Slow {
             meter: &meter,
@@ -866,7 +861,7 @@ mod tests {
 
     #[test]
     fn a_stop_ends_a_wait_for_bytes_and_one_for_room() {
-        let (near, _far) = pair();
+        let (near, _far) = connection();
         near.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         near.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
         let near = Arc::new(near);
@@ -919,7 +914,7 @@ mod tests {
 
     #[test]
     fn a_path_that_turns_slow_uses_little_of_the_buffer() {
-        let (near, mut far) = pair();
+        let (near, mut far) = connection();
         rustix::net::sockopt::set_socket_send_buffer_size(&near, 16 << 10).unwrap();
         rustix::net::sockopt::set_socket_recv_buffer_size(&far, 16 << 10).unwrap();
         let meter = Meter::default();
@@ -954,7 +949,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_stands_still_is_given_up() {
-        let (near, far) = pair();
+        let (near, far) = connection();
         let (meter, mut notes) = (Meter::default(), Notes::default());
         let mover = Mover::new(
             &near,
@@ -981,7 +976,7 @@ mod tests {
     }
 
     fn receive_within(bounds: Bounds) -> TransferError {
-        let (near, far) = pair();
+        let (near, far) = connection();
         let sender = thread::spawn(|| trickle(far));
         let (meter, mut notes) = (Meter::default(), Notes::default());
         let mover = Mover::new(&near, &meter, &mut notes, bounds).unwrap();
@@ -1013,7 +1008,7 @@ mod tests {
 
     #[test]
     fn a_transfer_stops_when_asked_even_if_the_socket_is_full() {
-        let (near, far) = pair();
+        let (near, far) = connection();
         let meter = Meter::default();
         let error = thread::scope(|scope| {
             scope.spawn(|| {

@@ -134,12 +134,8 @@ impl Control {
         behind: &[Command],
     ) -> Result<(), ClientError> {
         let (mut lines, asked) = self.line(verb, argument)?;
-        let mut owed = VecDeque::new();
-        for (verb, argument) in behind {
-            let (line, asked) = self.line(verb, argument)?;
-            lines.extend_from_slice(&line);
-            owed.push_back(asked);
-        }
+        let (behind, owed) = self.lines(behind)?;
+        lines.extend(behind);
         // The replies come in the order of the commands.
         while let Some(asked) = self.owed.pop_front() {
             self.asked = asked;
@@ -158,12 +154,7 @@ impl Control {
     /// # Errors
     /// As for [`send`](Self::send); then none has been sent.
     pub(super) fn send_ahead(&mut self, commands: &[Command]) -> Result<(), ClientError> {
-        let (mut lines, mut owed) = (Vec::new(), VecDeque::new());
-        for (verb, argument) in commands {
-            let (line, asked) = self.line(verb, argument)?;
-            lines.extend_from_slice(&line);
-            owed.push_back(asked);
-        }
+        let (lines, mut owed) = self.lines(commands)?;
         self.write(&lines).map_err(|error| self.broken(error))?;
         self.owed.append(&mut owed);
         Ok(())
@@ -192,6 +183,17 @@ impl Control {
             self.asked = asked;
         }
         self.reply(patience)
+    }
+
+    /// Commands as they are sent together, and as each is shown.
+    fn lines(&self, commands: &[Command]) -> Result<(Vec<u8>, VecDeque<String>), ClientError> {
+        let (mut lines, mut shown) = (Vec::new(), VecDeque::new());
+        for (verb, argument) in commands {
+            let (line, asked) = self.line(verb, argument)?;
+            lines.extend(line);
+            shown.push_back(asked);
+        }
+        Ok((lines, shown))
     }
 
     /// A command as it is sent, and as it is shown.

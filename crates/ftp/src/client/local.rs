@@ -127,6 +127,17 @@ impl Partial {
         }
     }
 
+    /// The same, unless it is a file that this command has put in its final place.
+    ///
+    /// # Errors
+    /// If it is.
+    pub(super) fn unless_settled(self, settled: &Settled) -> Result<Self, ClientError> {
+        let facts = self.file.metadata();
+        let free = facts.and_then(|facts| settled.check(&facts));
+        free.map_err(|error| self.failed(error))?;
+        Ok(self)
+    }
+
     /// Takes the permissions beyond `mode` from a file that was there already.
     fn narrow(&self, mode: u32) -> io::Result<()> {
         let now = self.file.metadata()?.mode() & 0o777;

@@ -1,13 +1,14 @@
 //! The part that downloads and uploads share: moving bytes over an open data connection with all its
 //! watchers, reading the server's final reply, and filling in the report.
 
+use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fairwind_transfer::{
-    Bounds, Direction, Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers,
+    Bounds, Direction, Meter, Mover, Protection, Transfer, TransferError, TransferWatcher, Watchers,
 };
 
 use super::ahead::Behind;
@@ -76,11 +77,7 @@ impl Session {
             ..transfer
         };
         let meter = Meter::default();
-        let limit = self.options.limit.clone();
-        if let Some(limit) = &limit {
-            let prepared = limit.prepare(&stream, direction);
-            prepared.map_err(|error| self.data_error(error))?;
-        }
+        self.keep_to_limit(&stream, direction)?;
         let mut watcher = ProgressWatcher {
             progress: self.options.progress.clone(),
             meter: &meter,
@@ -89,15 +86,10 @@ impl Session {
             others: Watchers(self.watchers(&transfer)),
         };
         drop(transfer);
-        let bounds = Bounds::patience(self.options.patience);
         let protected = protection.as_mut().map(|protection| protection as _);
-        let moved = Mover::new(&stream, &meter, &mut watcher, bounds).and_then(|mover| {
-            let mover = mover.protected_by(protected);
-            act(match limit.as_deref() {
-                Some(limit) => mover.through(limit),
-                None => mover,
-            })
-        });
+        let moved = self
+            .mover(&stream, protected, &meter, &mut watcher)
+            .and_then(act);
         drop(watcher);
         if let (Ok(_), Direction::Send, Some(protection)) = (&moved, direction, &mut protection) {
             listen_for_tickets(protection, &stream);
@@ -115,6 +107,44 @@ impl Session {
             report.retransmits = retransmits(&reply).or(report.retransmits);
         }
         Ok(())
+    }
+}
+
+impl Session {
+    /// Prepares the data connection of a file for the limit of the rate, if there is one.
+    ///
+    /// # Errors
+    /// If an option cannot be set.
+    pub(super) fn keep_to_limit(
+        &self,
+        stream: &TcpStream,
+        direction: Direction,
+    ) -> Result<(), ClientError> {
+        match &self.options.limit {
+            Some(limit) => limit
+                .prepare(stream, direction)
+                .map_err(|error| self.data_error(error)),
+            None => Ok(()),
+        }
+    }
+
+    /// What moves the bytes of a file, patiently and within that limit.
+    ///
+    /// # Errors
+    /// If the socket's mode or timeouts cannot be set.
+    pub(super) fn mover<'a>(
+        &'a self,
+        stream: &'a TcpStream,
+        protection: Option<&'a mut dyn Protection>,
+        meter: &'a Meter,
+        watcher: &'a mut dyn TransferWatcher,
+    ) -> Result<Mover<'a>, TransferError> {
+        let bounds = Bounds::patience(self.options.patience);
+        let mover = Mover::new(stream, meter, watcher, bounds)?.protected_by(protection);
+        Ok(match self.options.limit.as_deref() {
+            Some(limit) => mover.through(limit),
+            None => mover,
+        })
     }
 }
 

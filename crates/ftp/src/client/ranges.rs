@@ -123,11 +123,8 @@ pub(super) fn fetch(
     if count < 2 {
         return Ok(false);
     }
-    let partial = Partial::open_as(target, ranges_name)?;
     let settled = connection.settled();
-    let facts = partial.file.metadata();
-    let free = facts.and_then(|facts| settled.check(&facts));
-    free.map_err(|error| partial.failed(error))?;
+    let partial = Partial::open_as(target, ranges_name)?.unless_settled(&settled)?;
     if retrieval.size().is_none() {
         connection.options().progress.expect(size);
     }

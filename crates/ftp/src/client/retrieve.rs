@@ -233,10 +233,7 @@ impl Fetch<'_> {
     fn open(&self, session: &Session) -> Result<Sink, ClientError> {
         match &self.target {
             Target::File(path) => {
-                let partial = Partial::open(path)?;
-                let facts = partial.file.metadata();
-                let free = facts.and_then(|facts| self.settled.check(&facts));
-                free.map_err(|error| partial.failed(error))?;
+                let partial = Partial::open(path)?.unless_settled(&self.settled)?;
                 Ok(Sink::Partial(partial))
             }
             Target::Flow(flow) => {

@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use fairwind_transfer::{Bounds, Direction, Meter, Mover, Watchers};
+use fairwind_transfer::{Direction, Meter, Watchers};
 
 use super::ahead::{Command, is_plain};
 use super::checksum::Method;
@@ -279,10 +279,7 @@ impl Run<'_> {
         let plan = session.plan();
         let stream = session.connect_data(&plan, address, patience);
         let stream = stream.map_err(|error| unreached(address, patience, error))?;
-        if let Some(limit) = &session.options.limit {
-            let prepared = limit.prepare(&stream, Direction::Receive);
-            prepared.map_err(|error| session.data_error(error))?;
-        }
+        session.keep_to_limit(&stream, Direction::Receive)?;
         Ok(stream)
     }
 
@@ -341,8 +338,7 @@ impl Run<'_> {
         let refusal = || io::Error::other("more bytes than were listed");
         let mut writer = Bounded::new(sink, file.size, refusal);
         let session = &mut *self.session;
-        let (meter, limit) = (Meter::default(), session.options.limit.clone());
-        let patience = session.options.patience;
+        let (meter, patience) = (Meter::default(), session.options.patience);
         let mut watcher = ProgressWatcher {
             progress: session.options.progress.clone(),
             meter: &meter,
@@ -350,15 +346,8 @@ impl Run<'_> {
             checksum: None,
             others: Watchers::default(),
         };
-        let bounds = Bounds::patience(patience);
-        let moved = Mover::new(stream, &meter, &mut watcher, bounds).and_then(|mover| {
-            let mover = mover.protected_by(Some(blocks));
-            let mover = match limit.as_deref() {
-                Some(limit) => mover.through(limit),
-                None => mover,
-            };
-            mover.receive_into(&mut writer, Some(file.size))
-        });
+        let mover = session.mover(stream, Some(blocks), &meter, &mut watcher);
+        let moved = mover.and_then(|mover| mover.receive_into(&mut writer, Some(file.size)));
         let Copy { at, hasher, .. } = writer.sink;
         let finished = session.finish(moved, &file.target);
         if session.options.progress.stopped() {
@@ -378,10 +367,7 @@ impl Run<'_> {
 
     /// An empty file for the bytes to come.
     fn partial(&self, file: &SmallFile) -> Result<Partial, ClientError> {
-        let partial = Partial::open(&file.target)?;
-        let facts = partial.file.metadata();
-        let free = facts.and_then(|facts| self.settled.check(&facts));
-        free.map_err(|error| partial.failed(error))?;
+        let partial = Partial::open(&file.target)?.unless_settled(self.settled)?;
         partial.begin_anew(file.original.note())?;
         Ok(partial)
     }

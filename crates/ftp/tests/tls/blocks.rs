@@ -4,12 +4,13 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
+use fairwind_ftp::protocol::Reply;
 use fairwind_ftp::protocol::host_port::{format_port, parse_passive_reply};
 use rustls::{SupportedProtocolVersion, version};
 
 use super::flood::process;
 use super::{Authority, Secure, Server, Tls, tls};
-use crate::blocks::{LARGEST, block, in_blocks, is_closed, read_file};
+use crate::blocks::{LARGEST, Speaks, block, get, in_blocks, is_closed, put, read_file};
 use crate::common::{Client, eventually, listening, noise};
 
 /// A server that closes no connection because it is idle, with the file `x`.
@@ -26,19 +27,14 @@ fn alice(server: &Server) -> Secure {
     client
 }
 
-fn get(client: &mut Secure, data: &mut Tls, command: &str, opening: u16) -> Vec<u8> {
-    client.expect(command, opening);
-    let content = read_file(data).unwrap();
-    let reply = client.reply();
-    assert_eq!(reply.code, 250, "{command}: {reply}");
-    content
-}
+impl Speaks for Secure {
+    fn expect(&mut self, line: &str, code: u16) -> Reply {
+        self.expect(line, code)
+    }
 
-fn put(client: &mut Secure, data: &mut Tls, command: &str, opening: u16, sent: &[u8]) -> u16 {
-    client.expect(command, opening);
-    data.write_all(sent).unwrap();
-    data.flush().unwrap();
-    client.reply().code
+    fn reply(&mut self) -> Reply {
+        self.reply()
+    }
 }
 
 /// A client whose protected data connection has been used once.
