@@ -16,12 +16,14 @@ use rustls::client::Resumption;
 use rustls::crypto::ring;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+    ClientConfig, ClientConnection, ProtocolVersion, RootCertStore, ServerConfig, ServerConnection,
+    StreamOwned,
 };
 
 use crate::blocks::{END_OF_FILE, END_OF_RECORD, block, in_blocks, read_file};
 use crate::common::{
     Client, Process, TIMEOUT, connect_from, eventually, listening, loopback, noise,
+    try_connect_from,
 };
 use crate::strangers::hostile::{Chance, hostile};
 use crate::strangers::{LENIENT, bob};
@@ -134,6 +136,22 @@ impl Connection {
                 !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
                 "{error}"
             ),
+        }
+    }
+
+    /// Takes the tickets of TLS 1.3 that come with its handshake: each is good for one further connection, and nothing
+    /// else is read of uploads that are cut.
+    fn take_tickets(&mut self) {
+        let Self::Protected(stream) = self else {
+            return;
+        };
+        let has_tickets = |connection: &ClientConnection| {
+            connection.protocol_version() != Some(ProtocolVersion::TLSv1_3)
+                || connection.tls13_tickets_received() > 0
+        };
+        while !has_tickets(&stream.conn) {
+            assert_ne!(stream.conn.read_tls(&mut stream.sock).unwrap(), 0);
+            stream.conn.process_new_packets().unwrap();
         }
     }
 
@@ -422,6 +440,7 @@ impl<'a> Honest<'a> {
                 let mut data = self.data(&format!("STOR {name}"), chance);
                 data.write_all(&middle[..1 + chance.below(middle.len())])
                     .unwrap();
+                data.take_tickets();
                 assert_eq!(self.say("ABOR").code, 426);
                 assert_eq!(self.reply().code, 226);
                 drop(data);
@@ -529,6 +548,7 @@ impl<'a> Honest<'a> {
                 let to = data.as_mut().unwrap();
                 to.write_all(&sent).unwrap();
                 to.flush().unwrap();
+                to.take_tickets();
                 let reply = self.reply();
                 assert_eq!(reply.code, 250, "{reply}");
                 assert!(std::fs::read(self.place.work.join(&up)).unwrap() == content);
@@ -555,6 +575,7 @@ impl<'a> Honest<'a> {
                 let to = data.as_mut().unwrap();
                 to.write_all(&sent[..1 + chance.below(sent.len())]).unwrap();
                 to.flush().unwrap();
+                to.take_tickets();
                 if at == 10 {
                     assert_eq!(self.say("ABOR").code, 426);
                     assert_eq!(self.reply().code, 226);
@@ -725,7 +746,13 @@ fn misbehave(place: &Place, number: usize, chance: &mut Chance) {
             .lines()
             .filter_map(|line| parse_passive_reply(line.strip_prefix("227 ")?).ok());
         for at in ports.take(2) {
-            let Ok(stream) = TcpStream::connect_timeout(&at, Duration::from_secs(1)) else {
+            // Now and then from another host than the control connection. Never from the server's, which is that of copies.
+            let from = if chance.below(8) == 0 {
+                loopback(CLIENTS)
+            } else {
+                own
+            };
+            let Ok(stream) = try_connect_from(from, at) else {
                 continue;
             };
             stream.set_read_timeout(Some(IMPATIENCE)).unwrap();

@@ -254,11 +254,19 @@ pub(crate) fn own_address() -> IpAddr {
 
 /// A connection from a given loopback address.
 pub(crate) fn connect_from(own: impl Into<IpAddr>, to: SocketAddr) -> TcpStream {
-    let socket = Socket::new(Domain::for_address(to), Type::STREAM, None).unwrap();
-    socket.bind(&SocketAddr::new(own.into(), 0).into()).unwrap();
-    socket.connect(&to.into()).unwrap();
-    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
-    socket.into()
+    try_connect_from(own, to).unwrap()
+}
+
+/// The same, where nobody may be listening.
+pub(crate) fn try_connect_from(
+    own: impl Into<IpAddr>,
+    to: SocketAddr,
+) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
+    socket.bind(&SocketAddr::new(own.into(), 0).into())?;
+    socket.connect_timeout(&to.into(), TIMEOUT)?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
+    Ok(socket.into())
 }
 
 pub(crate) fn data(address: SocketAddr) -> TcpStream {
