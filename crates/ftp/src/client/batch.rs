@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::ahead::Upcoming;
 use super::clash::{self, Places};
 use super::small_files::{SmallFile, Supply};
-use super::{ClientError, Connection, FileReport, Outcome, Retrieval, Storage, workers};
+use super::{ClientError, Connection, FileReport, Outcome, Place, Retrieval, Storage, workers};
 
 /// A file to transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,19 +55,17 @@ impl Job {
         }
     }
 
-    fn name(&self, connection: &Connection) -> String {
+    /// What it is called where its failure is told.
+    fn name(&self, place: &Place) -> String {
         match self {
-            Self::Get(retrieval) => connection
-                .place()
-                .with_path(retrieval.remote.clone())
-                .to_string(),
+            Self::Get(retrieval) => place.with_path(retrieval.remote.clone()).to_string(),
             Self::Put(storage) => storage.source.display().to_string(),
         }
     }
 }
 
-/// Carries out all jobs; a failed job does not stop the others. Jobs that would end in the same place all
-/// fail, and nothing is transferred for them.
+/// Carries out all jobs; a failed job does not stop the others, unless the server is lost: then those that are left fail, too.
+/// Jobs that would end in the same place all fail, and nothing is transferred for them.
 ///
 /// # Errors
 /// Only [`ClientError::Stopped`]; every other failure is recorded in the outcome.
@@ -76,13 +74,14 @@ pub fn run(
     jobs: Vec<Job>,
     parallel: NonZeroUsize,
 ) -> Result<Outcome, ClientError> {
+    let place = first.place().clone();
     let places: Vec<_> = jobs.iter().map(|job| job.places(&first)).collect();
     let mut outcome = Outcome::default();
     let mut free = Vec::new();
     for (job, clash) in jobs.into_iter().zip(clash::between(&places)) {
         match clash {
             None => free.push(job),
-            Some(why) => outcome.fail(&job.name(&first), why),
+            Some(why) => outcome.fail(&job.name(&place), why),
         }
     }
     // Writes to an open stream have to stay in order.
@@ -99,6 +98,7 @@ pub fn run(
     let shared = Shared {
         jobs: Mutex::new(Jobs::new(free, count, shares)),
         outcome: Mutex::new(outcome),
+        lost: Mutex::default(),
     };
     for _ in 1..count {
         connections.push(connections[0].another());
@@ -106,7 +106,13 @@ pub fn run(
     workers::work(connections, |connection, number| {
         shared.work(connection, number)
     })?;
-    Ok(shared.outcome.into_inner())
+    let mut outcome = shared.outcome.into_inner();
+    if let Some(why) = shared.lost.into_inner() {
+        for (_, job) in shared.jobs.into_inner().left() {
+            outcome.fail(&job.name(&place), &why);
+        }
+    }
+    Ok(outcome)
 }
 
 /// Jobs that no worker has begun.
@@ -154,6 +160,13 @@ impl Jobs {
         let next = self.announced[worker].as_ref().map(|(_, job)| job);
         Some((job, next))
     }
+
+    /// Those that nobody has begun.
+    fn left(self) -> impl Iterator<Item = (usize, Job)> {
+        let announced = self.announced.into_iter().flatten();
+        let small = self.small.into_iter().map(Into::into);
+        announced.chain(self.waiting).chain(small)
+    }
 }
 
 impl From<SmallFile> for (usize, Job) {
@@ -171,6 +184,8 @@ fn shares(connection: &mut Connection) -> bool {
 struct Shared {
     jobs: Mutex<Jobs>,
     outcome: Mutex<Outcome>,
+    /// Why a worker has lost the server.
+    lost: Mutex<Option<String>>,
 }
 
 impl Shared {
@@ -189,8 +204,8 @@ impl Shared {
         Some(job)
     }
 
-    /// Runs jobs until none is left. A failure of the first worker to log in is reported for its jobs; any
-    /// other worker that gets no session leaves its jobs to the rest.
+    /// Runs jobs until none is left. A failure of the first worker to log in is reported for its jobs; any other worker that
+    /// gets no session, and each that has lost the server, leaves its jobs to the rest.
     fn work(&self, mut connection: Connection, worker: usize) -> Result<(), ClientError> {
         if worker > 0
             && let Err(error) = connection.session()
@@ -200,8 +215,13 @@ impl Shared {
             return Ok(());
         }
         self.fetch_small(&mut connection)?;
-        while let Some((number, job)) = self.next(worker, &mut connection) {
+        while connection.lost().is_none()
+            && let Some((number, job)) = self.next(worker, &mut connection)
+        {
             self.run(&mut connection, number, &job)?;
+        }
+        if let Some(why) = connection.lost() {
+            *self.lost.lock() = Some(why.to_owned());
         }
         connection.close();
         Ok(())
@@ -218,7 +238,7 @@ impl Shared {
         match result {
             Ok(report) => outcome.add(report),
             Err(ClientError::Stopped) => return Err(ClientError::Stopped),
-            Err(error) => outcome.fail(&job.name(connection), &error.to_string()),
+            Err(error) => outcome.fail(&job.name(connection.place()), &error.to_string()),
         }
         Ok(())
     }

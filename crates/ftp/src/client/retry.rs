@@ -20,6 +20,8 @@ pub struct Connection {
     options: Options,
     session: Option<Session>,
     was_open: bool,
+    /// Why the server, which was reached before, could no more be reached through all retries.
+    lost: Option<String>,
     /// The file that is likely to be moved after the next one.
     next: Option<Upcoming>,
     /// Which end was the TLS client in the last copy from here.
@@ -113,6 +115,7 @@ impl Connection {
             options,
             session: None,
             was_open: false,
+            lost: None,
             next: None,
             tls_client: None,
             settled: Arc::default(),
@@ -159,6 +162,7 @@ impl Connection {
                 None => Session::connect(place, credentials, options)?,
             });
             self.was_open = true;
+            self.lost = None;
         }
         Ok(self.session.as_mut().expect("it has just been opened"))
     }
@@ -166,6 +170,12 @@ impl Connection {
     /// The current session, if there is one.
     pub(super) fn opened(&mut self) -> Option<&mut Session> {
         self.session.as_mut()
+    }
+
+    /// Why nothing more is to be expected of the server: one that was reached before has not been reached through all
+    /// retries of the last task, nor since.
+    pub(super) fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
     }
 
     /// Ends the session with QUIT, or lets it wait for another connection if the options say so.
@@ -217,24 +227,30 @@ impl Connection {
         Ok(output.expect("the last attempt succeeded"))
     }
 
-    /// Runs a task with retries. A server that has never been reached is not retried.
+    /// Runs a task with retries. A server that has never been reached, or not through all retries of an earlier task, is not
+    /// retried.
     pub(super) fn carry_out(&mut self, task: &mut impl Task) -> Result<(), ClientError> {
         let options = self.options.clone();
         let mut pauses = Pauses::new(&options);
         loop {
             let next = self.next.clone();
-            let result = self.session().and_then(|session| {
-                session.next = next;
-                task.attempt(session)
-            });
-            let Err(error) = result else {
-                return Ok(());
-            };
-            self.judge(&error);
-            if !self.was_open {
-                return Err(error);
+            let is_retried = self.was_open && self.lost.is_none();
+            match self.session() {
+                Ok(session) => {
+                    session.next = next;
+                    let Err(error) = task.attempt(session) else {
+                        return Ok(());
+                    };
+                    self.judge(&error);
+                    pauses.wait(error, task.report())?;
+                }
+                Err(error) if !is_retried => return Err(error),
+                Err(error) => {
+                    let why = error.to_string();
+                    let waited = pauses.wait(error, task.report());
+                    waited.inspect_err(|_| self.lost = Some(why))?;
+                }
             }
-            pauses.wait(error, task.report())?;
         }
     }
 }

@@ -1,16 +1,20 @@
 //! Connections that break: killed servers and clients, interrupted paths, stalled servers.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use fairwind_ftp::client::{Options, Progress};
+use fairwind_ftp::client::batch::{self, Job};
+use fairwind_ftp::client::{Options, Progress, tree};
 use fairwind_testing::{in_new_network_namespace, root};
+use rustix::process::{Pid, Signal, kill_process};
 
-use super::{At, get, is_verified, names, options, put};
+use super::{At, connection, get, is_verified, names, options, put};
 use crate::common::{Process, Running, eventually, noise, permitted};
 
 const ADDRESS: &str = "FAIRWIND_FTP_TEST_ADDRESS";
@@ -249,4 +253,58 @@ fn trying_again_has_an_end() {
     let error = error.to_string();
     assert!(error.starts_with("no connection to 127.0.0.1:"), "{error}");
     assert_eq!(names(here.path()), [".x.part"]);
+}
+
+/// Kills a process when the first byte of a transfer has come, and keeps all notes.
+struct Killing {
+    victim: Pid,
+    done: AtomicBool,
+    notes: Mutex<Vec<String>>,
+}
+
+impl Progress for Killing {
+    fn reaches(&self, _: usize, at: u64) {
+        if at > 0 && !self.done.swap(true, Ordering::Relaxed) {
+            kill_process(self.victim, Signal::KILL).unwrap();
+        }
+    }
+
+    fn note(&self, text: &str) {
+        self.notes.lock().unwrap().push(text.to_owned());
+    }
+}
+
+#[test]
+fn files_behind_one_that_has_lost_the_server_fail_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let back = tempfile::tempdir().unwrap();
+    for number in 0..40 {
+        // Every other one is small enough to come through a shared data connection.
+        let size = 10_000 + 1_000_000 * (number % 2);
+        fs::write(dir.path().join(format!("f{number}")), vec![7; size]).unwrap();
+    }
+    let mut server = Process::start(dir.path());
+    let progress = Arc::new(Killing {
+        victim: Pid::from_child(&server.child),
+        done: AtomicBool::new(false),
+        notes: Mutex::default(),
+    });
+    let options = Options {
+        retries: 2,
+        progress: progress.clone(),
+        ..options()
+    };
+    let mut connection = connection(server.address, "", options);
+    let found = tree::remote(&mut connection, b"", back.path()).unwrap();
+    let jobs = found.files.into_iter().map(Job::Get).collect();
+    let outcome = batch::run(connection, jobs, NonZeroUsize::new(2).unwrap()).unwrap();
+    server.child.wait().unwrap();
+    assert!(outcome.files < 40, "{}", outcome.files);
+    assert_eq!(outcome.files + outcome.failures.len(), 40);
+    let last = outcome.failures.last().unwrap();
+    assert!(last.error.contains("no connection to"), "{last:?}");
+    // Those of one file for each of the two sessions.
+    let notes = progress.notes.lock().unwrap();
+    let pauses = notes.iter().filter(|note| note.contains("trying again"));
+    assert!(pauses.count() <= 4, "{notes:?}");
 }
