@@ -215,13 +215,15 @@ impl Shared {
             return Ok(());
         }
         self.fetch_small(&mut connection)?;
-        while connection.lost().is_none()
-            && let Some((number, job)) = self.next(worker, &mut connection)
-        {
+        loop {
+            if let Some(why) = connection.lost() {
+                *self.lost.lock() = Some(why.to_owned());
+                return Ok(());
+            }
+            let Some((number, job)) = self.next(worker, &mut connection) else {
+                break;
+            };
             self.run(&mut connection, number, &job)?;
-        }
-        if let Some(why) = connection.lost() {
-            *self.lost.lock() = Some(why.to_owned());
         }
         connection.close();
         Ok(())

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::clash::{self, Places};
 use super::local::partial_name;
+use super::retrieve::shown;
 use super::{ClientError, Connection, FileReport, Outcome, place, third_party_file, workers};
 
 /// A file to copy.
@@ -33,6 +34,7 @@ pub fn run(
     parallel: NonZeroUsize,
 ) -> Result<Outcome, ClientError> {
     let in_place = destination.options().in_place;
+    let place = source.place().clone();
     let places: Vec<_> = copies
         .iter()
         .map(|copy| {
@@ -45,11 +47,11 @@ pub fn run(
     let mut shared = Shared::default();
     let queue = shared.copies.get_mut();
     for (copy, clash) in copies.into_iter().zip(clash::between(&places)) {
-        let from = shown(&source, &copy.from);
+        let from = shown(&place, &copy.from);
         match (clash, copy.present) {
             (Some(why), _) => shared.outcome.get_mut().fail(&from, why),
             (None, Some(size)) => {
-                let report = FileReport::there(from, shown(&destination, &copy.to), size);
+                let report = FileReport::there(from, shown(destination.place(), &copy.to), size);
                 shared.outcome.get_mut().add(report);
             }
             (None, None) => queue.push_back((queue.len(), copy)),
@@ -63,18 +65,26 @@ pub fn run(
     workers::work(pairs, |(source, destination), worker| {
         shared.work(source, destination, worker)
     })?;
-    Ok(shared.outcome.into_inner())
+    let mut outcome = shared.outcome.into_inner();
+    if let Some(why) = shared.lost.into_inner() {
+        for (_, copy) in shared.copies.into_inner() {
+            outcome.fail(&shown(&place, &copy.from), &why);
+        }
+    }
+    Ok(outcome)
 }
 
 #[derive(Default)]
 struct Shared {
     copies: Mutex<VecDeque<(usize, Copying)>>,
     outcome: Mutex<Outcome>,
+    /// Why a worker has lost a server.
+    lost: Mutex<Option<String>>,
 }
 
 impl Shared {
-    /// Makes copies until none is left. Failures of the first worker to log in are reported for its copies; any other
-    /// that gets no sessions leaves its copies to the rest.
+    /// Makes copies until none is left. Failures of the first worker to log in are reported for its copies; any other that gets
+    /// no sessions, and each that has lost a server, leaves its copies to the rest.
     fn work(
         &self,
         mut source: Connection,
@@ -89,7 +99,14 @@ impl Shared {
                 return Ok(());
             }
         }
-        while let Some((number, copy)) = self.next() {
+        loop {
+            if let Some(why) = source.lost().or(destination.lost()) {
+                *self.lost.lock() = Some(why.to_owned());
+                return Ok(());
+            }
+            let Some((number, copy)) = self.next() else {
+                break;
+            };
             let (from, to) = (&copy.from, &copy.to);
             let copied = third_party_file(&mut source, &mut destination, from, to, number);
             match copied {
@@ -100,7 +117,7 @@ impl Shared {
                     return Err(error);
                 }
                 Err(error) => {
-                    let from = shown(&source, from);
+                    let from = shown(source.place(), from);
                     self.outcome.lock().fail(&from, &error.to_string());
                 }
             }
@@ -113,8 +130,4 @@ impl Shared {
     fn next(&self) -> Option<(usize, Copying)> {
         self.copies.lock().pop_front()
     }
-}
-
-fn shown(connection: &Connection, path: &[u8]) -> String {
-    connection.place().with_path(path.to_vec()).to_string()
 }

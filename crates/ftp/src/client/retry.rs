@@ -20,6 +20,8 @@ pub struct Connection {
     options: Options,
     session: Option<Session>,
     was_open: bool,
+    /// No session could be opened when one was last needed.
+    is_unreached: bool,
     /// Why the server, which was reached before, could no more be reached through all retries.
     lost: Option<String>,
     /// The file that is likely to be moved after the next one.
@@ -115,6 +117,7 @@ impl Connection {
             options,
             session: None,
             was_open: false,
+            is_unreached: false,
             lost: None,
             next: None,
             tls_client: None,
@@ -157,11 +160,13 @@ impl Connection {
             let (place, credentials, options) = (&self.place, &self.credentials, &self.options);
             let kept = options.kept.as_ref();
             let session = kept.and_then(|kept| kept.take(place, credentials, options));
+            self.is_unreached = true;
             self.session = Some(match session {
                 Some(session) => session,
                 None => Session::connect(place, credentials, options)?,
             });
             self.was_open = true;
+            self.is_unreached = false;
             self.lost = None;
         }
         Ok(self.session.as_mut().expect("it has just been opened"))
@@ -176,6 +181,24 @@ impl Connection {
     /// retries of the last task, nor since.
     pub(super) fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
+    }
+
+    /// Whether no session could be opened when one was last needed.
+    pub(super) fn is_unreached(&self) -> bool {
+        self.is_unreached
+    }
+
+    /// Whether it is tried again to open a session: not with a server that has never been reached, or not through all retries
+    /// of an earlier task.
+    pub(super) fn is_retried(&self) -> bool {
+        self.was_open && self.lost.is_none()
+    }
+
+    /// Says that a task has failed after all retries.
+    pub(super) fn give_up(&mut self, error: &ClientError) {
+        if self.is_unreached {
+            self.lost = Some(error.to_string());
+        }
     }
 
     /// Ends the session with QUIT, or lets it wait for another connection if the options say so.
@@ -227,30 +250,25 @@ impl Connection {
         Ok(output.expect("the last attempt succeeded"))
     }
 
-    /// Runs a task with retries. A server that has never been reached, or not through all retries of an earlier task, is not
-    /// retried.
+    /// Runs a task with retries.
     pub(super) fn carry_out(&mut self, task: &mut impl Task) -> Result<(), ClientError> {
         let options = self.options.clone();
         let mut pauses = Pauses::new(&options);
         loop {
-            let next = self.next.clone();
-            let is_retried = self.was_open && self.lost.is_none();
-            match self.session() {
-                Ok(session) => {
-                    session.next = next;
-                    let Err(error) = task.attempt(session) else {
-                        return Ok(());
-                    };
-                    self.judge(&error);
-                    pauses.wait(error, task.report())?;
-                }
-                Err(error) if !is_retried => return Err(error),
-                Err(error) => {
-                    let why = error.to_string();
-                    let waited = pauses.wait(error, task.report());
-                    waited.inspect_err(|_| self.lost = Some(why))?;
-                }
+            let (next, is_retried) = (self.next.clone(), self.is_retried());
+            let result = self.session().and_then(|session| {
+                session.next = next;
+                task.attempt(session)
+            });
+            let Err(error) = result else {
+                return Ok(());
+            };
+            self.judge(&error);
+            if self.is_unreached && !is_retried {
+                return Err(error);
             }
+            let waited = pauses.wait(error, task.report());
+            waited.inspect_err(|error| self.give_up(error))?;
         }
     }
 }

@@ -64,19 +64,24 @@ pub fn third_party_file(
     };
     let options = source.options().clone();
     let mut pauses = Pauses::new(&options);
-    let mut was_open = false;
     loop {
-        let copied = copy.attempt(source, destination, &mut was_open);
+        let is_retried = source.is_retried() && destination.is_retried();
+        let copied = copy.attempt(source, destination);
         source.tls_client = copy.tls_client;
         let Err(error) = copied else {
             return Ok(copy.report);
         };
         source.drop_session();
         destination.drop_session();
-        if !was_open {
+        let is_unreached = source.is_unreached() || destination.is_unreached();
+        if is_unreached && !is_retried {
             return Err(error);
         }
-        pauses.wait(error, Some(&mut copy.report))?;
+        let waited = pauses.wait(error, Some(&mut copy.report));
+        waited.inspect_err(|error| {
+            source.give_up(error);
+            destination.give_up(error);
+        })?;
     }
 }
 
@@ -123,12 +128,10 @@ impl Copy {
         &mut self,
         source: &mut Connection,
         destination: &mut Connection,
-        was_open: &mut bool,
     ) -> Result<(), ClientError> {
         let monitor = destination.another();
         let (source, destination) = at_once(|| source.session(), || destination.session());
         let (source, destination) = (source?, destination?);
-        *was_open = true;
         let (original, present) = at_once(
             || {
                 source.can_read(&self.from)?;

@@ -10,9 +10,11 @@ use std::thread;
 use std::time::Duration;
 
 use fairwind_ftp::client::batch::{self, Job};
-use fairwind_ftp::client::{Options, Progress, tree};
+use fairwind_ftp::client::copies::{self, Copying};
+use fairwind_ftp::client::{Options, Outcome, Progress, tree};
 use fairwind_testing::{in_new_network_namespace, root};
 use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
 
 use super::{At, connection, get, is_verified, names, options, put};
 use crate::common::{Process, Running, eventually, noise, permitted};
@@ -274,37 +276,73 @@ impl Progress for Killing {
     }
 }
 
-#[test]
-fn files_behind_one_that_has_lost_the_server_fail_with_it() {
+impl Killing {
+    /// Options with which a transfer kills the server and is tried again twice.
+    fn options(server: &Process) -> (Arc<Self>, Options) {
+        let progress = Arc::new(Self {
+            victim: Pid::from_child(&server.child),
+            done: AtomicBool::new(false),
+            notes: Mutex::default(),
+        });
+        let options = Options {
+            retries: 2,
+            progress: progress.clone(),
+            ..options()
+        };
+        (progress, options)
+    }
+
+    /// All 40 files have come or failed, and nobody has waited for the server more than twice.
+    fn check(&self, server: &mut Process, outcome: &Outcome) {
+        server.child.wait().unwrap();
+        assert!(outcome.files < 40, "{}", outcome.files);
+        assert_eq!(outcome.files + outcome.failures.len(), 40);
+        let last = outcome.failures.last().unwrap();
+        assert!(last.error.contains("no connection to"), "{last:?}");
+        let notes = self.notes.lock().unwrap();
+        let pauses = notes.iter().filter(|note| note.contains("trying again"));
+        // Of two sessions.
+        assert!(pauses.count() <= 2 * 2, "{notes:?}");
+    }
+}
+
+/// A directory with 40 files, every other one small enough to come through a shared data connection.
+fn forty() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let back = tempfile::tempdir().unwrap();
     for number in 0..40 {
-        // Every other one is small enough to come through a shared data connection.
         let size = 10_000 + 1_000_000 * (number % 2);
         fs::write(dir.path().join(format!("f{number}")), vec![7; size]).unwrap();
     }
+    dir
+}
+
+const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+
+#[test]
+fn files_behind_one_that_has_lost_the_server_fail_with_it() {
+    let (dir, back) = (forty(), tempfile::tempdir().unwrap());
     let mut server = Process::start(dir.path());
-    let progress = Arc::new(Killing {
-        victim: Pid::from_child(&server.child),
-        done: AtomicBool::new(false),
-        notes: Mutex::default(),
-    });
-    let options = Options {
-        retries: 2,
-        progress: progress.clone(),
-        ..options()
-    };
+    let (killing, options) = Killing::options(&server);
     let mut connection = connection(server.address, "", options);
     let found = tree::remote(&mut connection, b"", back.path()).unwrap();
     let jobs = found.files.into_iter().map(Job::Get).collect();
-    let outcome = batch::run(connection, jobs, NonZeroUsize::new(2).unwrap()).unwrap();
-    server.child.wait().unwrap();
-    assert!(outcome.files < 40, "{}", outcome.files);
-    assert_eq!(outcome.files + outcome.failures.len(), 40);
-    let last = outcome.failures.last().unwrap();
-    assert!(last.error.contains("no connection to"), "{last:?}");
-    // Those of one file for each of the two sessions.
-    let notes = progress.notes.lock().unwrap();
-    let pauses = notes.iter().filter(|note| note.contains("trying again"));
-    assert!(pauses.count() <= 4, "{notes:?}");
+    let outcome = batch::run(connection, jobs, TWO).unwrap();
+    killing.check(&mut server, &outcome);
+}
+
+#[test]
+fn copies_behind_one_that_has_lost_a_server_fail_with_it() {
+    let (from, to) = (forty(), tempfile::tempdir().unwrap());
+    let source = Process::start(from.path());
+    let mut destination = Process::start(to.path());
+    let (killing, options) = Killing::options(&destination);
+    let ends = [&source, &destination].map(|end| connection(end.address, "", options.clone()));
+    let copies = (0..40).map(|number| Copying {
+        from: format!("f{number}").into(),
+        to: format!("f{number}").into(),
+        present: None,
+    });
+    let [source, there] = ends;
+    let outcome = copies::run(source, there, copies.collect(), TWO).unwrap();
+    killing.check(&mut destination, &outcome);
 }

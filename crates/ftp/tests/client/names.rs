@@ -227,8 +227,9 @@ fn answering(answers: &'static [(&str, &[u8])]) -> (SocketAddr, Arc<Mutex<Vec<Ve
             let line = line?.trim_ascii_end().to_vec();
             let known = |(verb, _): &&(&str, _)| line.starts_with(verb.as_bytes());
             let answer = answers.iter().find(known);
-            stream.write_all(answer.map_or(b"200 Well\r\n", |(_, answer)| answer))?;
+            // Before the client goes on.
             hears.lock().unwrap().push(line);
+            stream.write_all(answer.map_or(b"200 Well\r\n", |(_, answer)| answer))?;
         }
         std::io::Result::Ok(())
     });
