@@ -112,6 +112,8 @@ impl Get {
         let data = self.data.clone().held_down(self.background);
         let options = Options {
             ranges: self.ranges,
+            // Nobody may be there to try again.
+            waits: self.queue.is_some(),
             ..self.moving.options(&data, &self.reach, bar)?
         };
         let mut connection = transfer::connection(transfer::server(&bases)?.clone(), options)?;

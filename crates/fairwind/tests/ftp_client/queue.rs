@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
@@ -74,6 +75,24 @@ fn jobs_are_done_once_and_those_that_fail_are_kept_with_their_reason() {
     let missing = bench.run(&["get", "--queue", "other"]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(!bench.here.path().join("other.log").exists());
+}
+
+#[test]
+fn a_server_that_is_not_there_yet_is_waited_for() {
+    let bench = Bench::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let queue = format!("ftp://{address}/a\n");
+    fs::write(bench.here.path().join("queue"), queue).unwrap();
+    let output = bench.run(&["get", "--queue", "queue", "--retries", "1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = err(&output);
+    assert!(said.contains("trying again in 1s (1 of 1)"), "{said}");
+    assert!(said.contains("error: ftp://"), "{said}");
+    // Outside a queue the name may be wrong.
+    let output = bench.run(&["get", &format!("ftp://{address}/a"), "--retries", "1"]);
+    assert!(!err(&output).contains("trying again"), "{}", err(&output));
 }
 
 #[test]

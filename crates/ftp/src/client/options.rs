@@ -46,6 +46,8 @@ pub struct Options {
     pub patience: Duration,
     /// How many times in a row, with no byte moved in between, a transient failure is retried.
     pub retries: u32,
+    /// Whether to try again, too, to reach a server that has never been reached: its name may be wrong.
+    pub waits: bool,
     /// The pause before the first retry; it doubles up to 30 s.
     pub pause: Duration,
     /// Whether partial files of earlier transfers are resumed.
@@ -77,6 +79,7 @@ impl Default for Options {
             plan: SocketPlan::default(),
             patience: Duration::from_secs(30),
             retries: 5,
+            waits: false,
             pause: Duration::from_secs(1),
             resume: true,
             ranges: NonZeroUsize::MIN,

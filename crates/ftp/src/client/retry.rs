@@ -188,10 +188,10 @@ impl Connection {
         self.is_unreached
     }
 
-    /// Whether it is tried again to open a session: not with a server that has never been reached, or not through all retries
-    /// of an earlier task.
+    /// Whether it is tried again to open a session: not with a server that could not be reached through all retries of an earlier
+    /// task, and with one that has never been reached only if the options say so.
     pub(super) fn is_retried(&self) -> bool {
-        self.was_open && self.lost.is_none()
+        (self.was_open || self.options.waits) && self.lost.is_none()
     }
 
     /// Says that a task has failed after all retries.
