@@ -105,6 +105,38 @@ impl Speaks for Client {
     }
 }
 
+/// Has each session get the file `x` and store a file through a data connection, which it keeps. That takes a descriptor and
+/// less than `each` KiB of memory of the server for each of them.
+pub(crate) fn share<C: Speaks, D: Read + Write>(
+    server: &Process,
+    sessions: &mut [C],
+    content: &[u8],
+    each: u64,
+    open: impl Fn(&mut C) -> D,
+) -> Vec<D> {
+    let without = (server.descriptors(), server.kib("RssAnon"));
+    let numbered = sessions.iter_mut().enumerate();
+    let kept: Vec<D> = numbered
+        .map(|(number, client)| {
+            client.expect("MODE B", 200);
+            let mut data = open(client);
+            assert!(get(client, &mut data, "RETR x", 150) == content);
+            let sent = in_blocks(content, LARGEST);
+            let command = format!("STOR up-{number}");
+            assert_eq!(put(client, &mut data, &command, 125, &sent), 250);
+            data
+        })
+        .collect();
+    let with = (server.descriptors(), server.kib("RssAnon"));
+    println!("{without:?} descriptors and KiB without, {with:?} with");
+    assert_eq!(with.0, without.0 + sessions.len());
+    assert!(
+        with.1 < without.1 + each * sessions.len() as u64,
+        "{without:?} {with:?}"
+    );
+    kept
+}
+
 /// Asks for a file or listing, and checks the replies before and behind it; the first is 150 where the data connection is
 /// new, else 125.
 pub(crate) fn get(
@@ -1038,26 +1070,7 @@ fn sessions_that_keep_a_connection_open_cost_little_more_than_others() {
         client.login("anonymous", "me@example.org");
         assert!(client.fetch("RETR x") == content);
     }
-    let without = (server.descriptors(), server.kib("RssAnon"));
-    let mut kept = Vec::new();
-    for (number, client) in sessions.iter_mut().enumerate() {
-        client.expect("MODE B", 200);
-        let mut data = client.passive();
-        assert!(get(client, &mut data, "RETR x", 150) == content);
-        let sent = in_blocks(&content, LARGEST);
-        let command = format!("STOR up-{number}");
-        assert_eq!(put(client, &mut data, &command, 125, &sent), 250);
-        kept.push(data);
-    }
-    let with = (server.descriptors(), server.kib("RssAnon"));
-    println!(
-        "{begin} descriptors at first; {without:?} descriptors and KiB without, {with:?} with"
-    );
-    assert_eq!(with.0, without.0 + SESSIONS);
-    assert!(
-        with.1 < without.1 + EACH * SESSIONS as u64,
-        "{without:?} {with:?}"
-    );
+    let mut kept = share(&server, &mut sessions, &content, EACH, Client::passive);
     // They are as good as they were.
     for (client, data) in sessions.iter_mut().zip(&mut kept) {
         assert!(get(client, data, "RETR x", 125) == content);

@@ -10,7 +10,7 @@ use rustls::{SupportedProtocolVersion, version};
 
 use super::flood::process;
 use super::{Authority, Secure, Server, Tls, tls};
-use crate::blocks::{LARGEST, Speaks, block, get, in_blocks, is_closed, put, read_file};
+use crate::blocks::{LARGEST, Speaks, block, get, in_blocks, is_closed, put, read_file, share};
 use crate::common::{Client, eventually, listening, noise};
 
 /// A server that closes no connection because it is idle, with the file `x`.
@@ -335,26 +335,7 @@ fn protected_connections_that_wait_take_little_memory() {
             session
         })
         .collect();
-    let without = (server.descriptors(), server.kib("RssAnon"));
-    let mut kept = Vec::new();
-    for (number, client) in sessions.iter_mut().enumerate() {
-        client.expect("MODE B", 200);
-        let mut data = client.protected();
-        assert!(get(client, &mut data, "RETR x", 150) == content);
-        let sent = in_blocks(&content, LARGEST);
-        let command = format!("STOR up-{number}");
-        assert_eq!(put(client, &mut data, &command, 125, &sent), 250);
-        kept.push(data);
-    }
-    let with = (server.descriptors(), server.kib("RssAnon"));
-    println!(
-        "{begin} descriptors at first; {without:?} descriptors and KiB without, {with:?} with"
-    );
-    assert_eq!(with.0, without.0 + SESSIONS);
-    assert!(
-        with.1 < without.1 + EACH * SESSIONS as u64,
-        "{without:?} {with:?}"
-    );
+    let mut kept = share(&server, &mut sessions, &content, EACH, Secure::protected);
     drop(sessions);
     eventually("all is closed", || server.descriptors() < begin + 5);
     for data in &mut kept {
