@@ -2,11 +2,10 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use fairwind_testing::{permitted, wait_until};
+use fairwind_testing::{free_address, permitted, wait_until};
 use serde_json::Value;
 
 use super::{Bench, err, read};
@@ -80,9 +79,7 @@ fn jobs_are_done_once_and_those_that_fail_are_kept_with_their_reason() {
 #[test]
 fn a_server_that_is_not_there_yet_is_waited_for() {
     let bench = Bench::new();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = free_address();
     let queue = format!("ftp://{address}/a\n");
     fs::write(bench.here.path().join("queue"), queue).unwrap();
     let output = bench.run(&["get", "--queue", "queue", "--retries", "1"]);
