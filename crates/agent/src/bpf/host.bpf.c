@@ -259,7 +259,7 @@ static __always_inline void hold_or_let_go(struct tcp_sock *tp, struct given *g,
 	if (g->is_held == was_held)
 		return;
 	/* Kernels before 6.12 cannot: only connections that begin are held. */
-	if (bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
+	if (bpf_setsockopt(tp, SOL_TCP, CALLBACK_FLAGS, &flags, sizeof(flags)))
 		g->is_held = 0;
 	if (!g->is_held) {
 		int none = 0;
