@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::stream::{FOR_DATA, FOR_MESSAGES};
 use super::verifier::{Judge, Verifier};
-use super::{ALPN_CONTROL, ALPN_DATA, Protected, pem};
+use super::{ALPN_CONTROL, Protected, alpn_names, pem};
 use crate::file_reader::FileReader;
 
 /// The SHA-256 of a certificate (DER).
@@ -164,7 +164,7 @@ impl ClientTls {
         let mut data = control.clone();
         control.alpn_protocols = vec![ALPN_CONTROL.to_vec()];
         let beside = Arc::new(data.clone());
-        data.alpn_protocols = vec![ALPN_DATA.to_vec()];
+        data.alpn_protocols = alpn_names();
         Ok(SessionTls {
             control: Arc::new(control),
             data: Arc::new(data),

@@ -26,6 +26,11 @@ const ALPN_CONTROL: &[u8] = b"ftp";
 /// That of data connections.
 const ALPN_DATA: &[u8] = b"ftp-data";
 
+/// Both, as servers know them and clients name them on data connections: there, vsftpd since 3.0.4 takes only `ftp`.
+fn alpn_names() -> Vec<Vec<u8>> {
+    [ALPN_DATA, ALPN_CONTROL].map(<[u8]>::to_vec).into()
+}
+
 /// Whether the peer broke the rules of TLS, or offers what this side does not take: trying again has the same end.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     let inner = error.get_ref();

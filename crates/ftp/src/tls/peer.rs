@@ -29,7 +29,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::stream::{FOR_DATA, FOR_MESSAGES};
 use super::verifier::{Judge, Verifier};
-use super::{ALPN_DATA, Fingerprint, NotAsAgreed, Protected};
+use super::{Fingerprint, NotAsAgreed, Protected, alpn_names};
 
 /// How the other server is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,7 +151,7 @@ impl PeerTls {
                     .with_custom_certificate_verifier(verifier)
                     .with_client_cert_resolver(resolver);
                 config.resumption = Resumption::disabled();
-                config.alpn_protocols = vec![ALPN_DATA.to_vec()];
+                config.alpn_protocols = alpn_names();
                 config.enable_secret_extraction = identity.kernel;
                 Side::Client(Arc::new(config))
             }

@@ -36,7 +36,7 @@ use super::names::Certificates;
 use super::peer::{self, ClientOrServer, Identity, Part, Peer, PeerTls};
 use super::stream::{FOR_DATA, FOR_MESSAGES};
 use super::verifier::Verifier;
-use super::{ALPN_CONTROL, ALPN_DATA, Fingerprint, Protected, kernel, pem};
+use super::{ALPN_CONTROL, ALPN_DATA, Fingerprint, Protected, alpn_names, kernel, pem};
 use crate::file_reader::FileReader;
 
 /// Tickets for each connection: one for the next data connection, one for its right-sizing, and two to spare.
@@ -215,7 +215,7 @@ impl Versions {
         }
         named.send_tls13_tickets = TICKETS;
         let nameless = named.clone();
-        named.alpn_protocols = vec![ALPN_CONTROL.to_vec(), ALPN_DATA.to_vec()];
+        named.alpn_protocols = alpn_names();
         Choice {
             named: Arc::new(named),
             older: Arc::new(older),

@@ -83,6 +83,8 @@ impl Authority {
     pub(super) fn issue_at(&self, names: &[&str], time: Time) -> Issued {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
+        // As RFC 5280 wants it, and Python since 3.13.
+        params.use_authority_key_identifier_extension = true;
         match time {
             Time::Now => {}
             Time::Past => params.not_after = date_time_ymd(2020, 1, 1),

@@ -593,6 +593,23 @@ fn what_feat_does_not_name_is_tried_all_the_same() {
     assert!(position("PROT P").is_some() && position("PROT P") < position("RETR"));
 }
 
+/// As vsftpd does since 3.0.4.
+#[test]
+fn a_server_may_take_no_other_alpn_than_ftp_on_data_connections() {
+    let authority = Authority::new();
+    let mut config = ServerConfig::clone(&served(&authority).unwrap());
+    config.alpn_protocols = vec![b"ftp".to_vec()];
+    let server = Scripted::start(Script {
+        tls: Some(Arc::new(config)),
+        content: b"x".into(),
+        ..Script::default()
+    });
+    let here = tempfile::tempdir().unwrap();
+    let (place, target) = (place("ftpes", server.address), here.path().join("x"));
+    fetch(place, trusting(&authority), &target).unwrap();
+    assert_eq!(fs::read(target).unwrap(), b"x");
+}
+
 #[test]
 fn a_server_that_does_not_protect_data_is_asked_for_none() {
     let authority = Authority::new();
