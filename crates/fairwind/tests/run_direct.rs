@@ -1,7 +1,8 @@
 //! `fairwind run` without rights and without an agent: as another user, by the options of the command's sockets.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use fairwind_testing::advisor::{Reply, TestAdvisor, advice};
 use fairwind_testing::{in_new_network_namespace, or_skip, permitted, root, wait_until};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
 use crate::everybody::Everybody;
@@ -32,9 +34,20 @@ fn probe(options: &'static [&'static str], program: &'static str) -> Output {
     in_new_network_namespace(move || {
         let everybody = Everybody::new();
         let program = format!("{PROBE}{WINDOW}{program}");
-        let command = ["/usr/bin/python3", "-c", &program];
-        run(&everybody, options, &command).output().unwrap()
+        // Without buffers, of which a child would have what was not yet written.
+        let command = ["/usr/bin/python3", "-u", "-c", &program];
+        let mut run = run(&everybody, options, &command);
+        // SAFETY: between fork and exec it makes system calls only.
+        unsafe { run.pre_exec(few_descriptors) };
+        run.output().unwrap()
     })
+}
+
+/// Sets the limit of descriptors that logins often have.
+fn few_descriptors() -> io::Result<()> {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = Some(1024);
+    Ok(setrlimit(Resource::Nofile, limit)?)
 }
 
 /// The JSON at the end of what was said.

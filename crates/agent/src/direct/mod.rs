@@ -22,7 +22,7 @@ use std::thread;
 
 use fairwind_advice_client::ClientError;
 use fairwind_kernel::seccomp::{InstallError, Keeper, Listener, Process};
-use fairwind_kernel::{descendants, release, sysctl, version};
+use fairwind_kernel::{descendants, raise_descriptor_limit, release, sysctl, version};
 use rustix::process::{getpid, set_child_subreaper};
 
 use crate::attended::{Ended, Wanted};
@@ -121,6 +121,8 @@ impl Direct {
             let _ = attended.send(());
             let child = starter.join().unwrap_or_else(|_| Err(lost()))?;
             let keeper = keeper.ok_or_else(lost)?;
+            // Each connection takes one here. The command has begun with the limit that there was.
+            raise_descriptor_limit();
             Ok((Direct { shared, keeper }, child))
         })
     }

@@ -18,6 +18,7 @@ use std::sync::{Arc, mpsc};
 use clap::Args;
 use fairwind_ftp::assembly;
 use fairwind_ftp::server::{self, Authenticator, Config, Reload, Stop, TlsConfig, UserConfig};
+use fairwind_kernel::raise_descriptor_limit;
 use fairwind_transfer::Buffer;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -430,15 +431,6 @@ fn read_password() -> Result<String, Failure> {
         return Err(Failure::input("the password is empty"));
     }
     Ok(password)
-}
-
-/// Raises the limit of open files to the maximum: sessions and data connections need descriptors.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // If this fails, fewer clients are served at once.
-    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// Logs to standard error; `RUST_LOG` selects what (default `info`).
