@@ -31,8 +31,8 @@ pub struct Connection {
     pub program: String,
     /// The congestion control that it had last, by the kernel's name.
     pub congestion_control: String,
-    /// From its first event to its last, seconds.
-    pub seconds: f64,
+    /// From when it was first seen to its last event, seconds; `None` if it was closed when it was first seen.
+    pub seconds: Option<f64>,
     /// Bytes that the peer has acknowledged.
     pub bytes_sent: u64,
     /// Bytes that have come.
@@ -68,7 +68,7 @@ impl Connection {
             incoming,
             program: String::new(),
             congestion_control: String::new(),
-            seconds: 0.0,
+            seconds: None,
             bytes_sent: 0,
             bytes_received: 0,
             retransmitted: 0.0,
@@ -208,7 +208,7 @@ impl Watched {
     fn connection(self) -> Connection {
         let seconds = |ns: u64| ns as f64 / 1e9;
         Connection {
-            seconds: seconds(self.latest_ns.saturating_sub(self.opened_ns)),
+            seconds: Some(seconds(self.latest_ns.saturating_sub(self.opened_ns))),
             yielded_seconds: self.is_yielding.map(|_| seconds(self.yielded_ns)),
             ..self.connection
         }
@@ -379,7 +379,7 @@ mod tests {
             incoming: false,
             program: "rsync".to_owned(),
             congestion_control: "fw_fairwind".to_owned(),
-            seconds: 10.0,
+            seconds: Some(10.0),
             bytes_sent,
             bytes_received: 500,
             retransmitted: 0.01,

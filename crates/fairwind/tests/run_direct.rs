@@ -152,6 +152,7 @@ client, accepted = pair(socket.AF_INET, '127.0.0.1')
 reader = threading.Thread(target=lambda: [None for _ in iter(lambda: accepted.recv(1 << 16), b'')])
 reader.start()
 client.sendall(bytes(3_000_000))
+time.sleep(3)
 client.close()
 reader.join()
 # Nobody listens there.
@@ -172,6 +173,11 @@ print(refused)
     let (client, accepted) = (of(false), of(true));
     assert_eq!(client["remote"], accepted["local"]);
     assert_eq!(client["local"], accepted["remote"]);
+    // An accepted one is seen within a second.
+    for (one, least) in [(client, 3.0), (accepted, 1.5)] {
+        let seconds = one["seconds"].as_f64().unwrap();
+        assert!((least..30.0).contains(&seconds), "{told:#}");
+    }
     assert_eq!(client["program"], "python3");
     assert_eq!(accepted["program"], "python3");
     assert!(client["min_rtt_ms"].as_f64().unwrap() < 100.0);

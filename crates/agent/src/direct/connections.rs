@@ -227,7 +227,9 @@ impl Connections {
             };
             let (control, program) = (listening.control.clone(), listening.program.clone());
             let given = listening.given;
-            let told = told(report.local, report.remote, control, program, true);
+            let mut told = told(report.local, report.remote, control, program, true);
+            // How long it was there is unknown then.
+            told.closed = is_closed;
             self.add(report.cookie, 0, given, told);
         }
         let one = self.known.get_mut(&report.cookie).expect("it is known");
@@ -362,7 +364,9 @@ impl One {
             info.tcpi_bytes_acked > 0 || info.tcpi_bytes_received > 0 || info.min_rtt().is_some();
         self.has_begun |= is_there || has_been;
         let told = &mut self.told;
-        told.seconds = self.opened.elapsed().as_secs_f64();
+        if !told.closed {
+            told.seconds = Some(self.opened.elapsed().as_secs_f64());
+        }
         told.bytes_sent = info.tcpi_bytes_acked;
         told.bytes_received = info.tcpi_bytes_received;
         told.retransmitted = match info.tcpi_bytes_sent {

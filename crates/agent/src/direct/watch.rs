@@ -35,6 +35,8 @@ const QUIET_INTERVAL: Duration = Duration::from_millis(160);
 const ADVISED_INTERVAL: Duration = Duration::from_millis(100);
 /// Between searches for accepted connections, and for descriptors.
 const SEARCH: Duration = Duration::from_millis(50);
+/// Between searches for accepted connections of which nothing but their time is wanted before they close.
+const TIME_SEARCH: Duration = Duration::from_secs(1);
 /// More than a receiver can offer, bytes.
 const MOST: u32 = 1 << 30;
 /// At the end: how often what has been closed is asked for, and after how long.
@@ -316,6 +318,7 @@ impl Shared {
 /// Looks at the connections while the process lives.
 pub(super) fn watch(shared: &Shared) {
     let mut searched = Instant::now();
+    let mut searched_ports = searched;
     let mut latest = Instant::now();
     // Whose descriptor is unknown, or has become another's.
     let mut lost = BTreeSet::new();
@@ -326,7 +329,8 @@ pub(super) fn watch(shared: &Shared) {
         lost.append(&mut look_at_due(shared, now));
         if now > searched + SEARCH {
             searched = now;
-            if shared.plan.looks() {
+            if shared.plan.looks() || now > searched_ports + TIME_SEARCH {
+                searched_ports = now;
                 let ports = shared.connections().ports();
                 for port in ports {
                     shared.existing(port);

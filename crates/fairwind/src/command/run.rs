@@ -233,7 +233,7 @@ fn table(connections: &[Connection]) -> Table {
             one.program.clone(),
             format!("{} {arrow} {}", one.local, one.remote),
             one.congestion_control.clone(),
-            number(Some(one.seconds)),
+            number(one.seconds),
             megabytes(one.bytes_sent),
             megabytes(one.bytes_received),
             number(Some(100.0 * one.retransmitted)),
