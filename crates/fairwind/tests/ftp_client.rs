@@ -12,7 +12,7 @@ mod shell;
 mod sized_alone;
 mod small_files;
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -27,6 +27,7 @@ use fairwind_ftp::server::{Config, Extension, Server, Stop, UserConfig, hash_pas
 use fairwind_testing::advisor::{Reply, TestAdvisor, advice};
 use fairwind_testing::{permitted, root, wait_until};
 use gate::Gate;
+use names::below;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -545,4 +546,35 @@ fn without_rights_an_upload_in_the_background_says_what_would_help() {
         said.contains(allow) && said.contains("fw_fairwind"),
         "{said}"
     );
+}
+
+#[test]
+fn files_come_into_a_directory_that_may_be_written_and_not_read() {
+    if !permitted(root()) {
+        return;
+    }
+    let bench = Bench::new();
+    bench.write("x", b"for all");
+    bench.write("y", b"to drop");
+    fs::create_dir(bench.there.path().join("tree")).unwrap();
+    bench.write("tree/z", b"below");
+    let everybody = Everybody::new();
+    let drop_box = tempfile::tempdir().unwrap();
+    fs::set_permissions(drop_box.path(), Permissions::from_mode(0o733)).unwrap();
+    let url = |path: &str| format!("ftp://{}/{path}", bench.host);
+    let into = drop_box.path().to_str().unwrap();
+    for arguments in [
+        &["get", &url("x"), into][..],
+        &["get", &url("x"), &url("y"), into],
+        &["get", "-r", &url("tree"), &format!("{into}/tree")],
+    ] {
+        let mut command = everybody.command();
+        command.args(arguments).env("HOME", "/");
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    }
+    assert_eq!(below(drop_box.path()), ["tree/", "tree/z", "x", "y"]);
+    assert_eq!(read(&drop_box, "x"), b"for all");
+    assert_eq!(read(&drop_box, "y"), b"to drop");
+    assert_eq!(read(&drop_box, "tree/z"), b"below");
 }

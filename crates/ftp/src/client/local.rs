@@ -225,6 +225,8 @@ impl Partial {
         let _ = rustix::fs::fremovexattr(&self.file, ORIGIN);
         self.file.sync_all()?;
         let file = self.file.metadata()?;
+        // Before the file has its name: what fails now is tried again.
+        let directory = open_directory_of(&self.target)?;
         settled.settle(&file, &self.target, || {
             if !self.is_named()? {
                 let path = self.path.display();
@@ -232,7 +234,7 @@ impl Partial {
             }
             fs::rename(&self.path, &self.target)
         })?;
-        sync_name(&self.target)
+        directory.map_or(Ok(()), |directory| directory.sync_all())
     }
 
     /// Deletes the partial file, whose bytes are useless.
@@ -263,23 +265,31 @@ pub fn make_directories(path: &Path) -> io::Result<()> {
     if path == Path::new("") || path.is_dir() {
         return Ok(());
     }
-    let above = directory_of(path);
-    make_directories(above)?;
+    make_directories(directory_of(path))?;
+    let above = open_directory_of(path)?;
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         made => {
             made?;
-            File::open(above)?.sync_all()
+            above.map_or(Ok(()), |above| above.sync_all())
         }
     }
 }
 
-/// Brings the name of a file to the disk.
+/// Brings the name of a file to the disk, unless this process may not read its directory.
 ///
 /// # Errors
-/// If its directory cannot be opened or synchronised.
+/// If its directory cannot be opened for another reason, or synchronised.
 pub fn sync_name(path: &Path) -> io::Result<()> {
-    File::open(directory_of(path))?.sync_all()
+    open_directory_of(path)?.map_or(Ok(()), |directory| directory.sync_all())
+}
+
+/// The directory in which a name is; `None` if it may be written and searched at most, and so cannot be synchronised.
+fn open_directory_of(path: &Path) -> io::Result<Option<File>> {
+    match File::open(directory_of(path)) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        opened => opened.map(Some),
+    }
 }
 
 /// The directory in which a name is.
