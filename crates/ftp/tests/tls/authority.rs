@@ -8,7 +8,7 @@ use fairwind_ftp::server::TlsConfig;
 use fairwind_ftp::tls::Fingerprint;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
-    KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
@@ -56,11 +56,19 @@ pub(super) enum Time {
     Future,
 }
 
+/// What the certificate of an authority has, without its name. RFC 5280 wants it to tell the uses of its key, and those that
+/// it signs to tell whose key that is; Python wants that since 3.13.
+fn of_authority() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+}
+
 impl Authority {
     pub(super) fn new() -> Self {
         let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let mut params = of_authority();
         // No two have the same name.
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -83,7 +91,6 @@ impl Authority {
     pub(super) fn issue_at(&self, names: &[&str], time: Time) -> Issued {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
-        // As RFC 5280 wants it, and Python since 3.13.
         params.use_authority_key_identifier_extension = true;
         match time {
             Time::Now => {}
@@ -154,8 +161,7 @@ impl Authority {
     /// An authority of the same name that has not the same key.
     pub(super) fn with_another_key(&self) -> Self {
         let (mut other, name) = (Self::new(), self.name.clone());
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let mut params = of_authority();
         params.distinguished_name.push(DnType::CommonName, &name);
         other.issuer = Issuer::new(params, KeyPair::generate().unwrap());
         Self { name, ..other }

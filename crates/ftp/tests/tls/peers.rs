@@ -145,6 +145,8 @@ class Client(ftplib.FTP_TLS):
 port, ca = int(sys.argv[1]), sys.argv[2]
 for version in [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]:
     context = ssl.create_default_context(cafile=ca)
+    # The default since Python 3.13.
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
     context.maximum_version = version
     ftp = Client(context=context, timeout=20)
     ftp.connect("localhost", port)
@@ -191,6 +193,8 @@ import ftplib, io, ssl, sys
 port, ca, demanded = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "true"
 for version in [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]:
     context = ssl.create_default_context(cafile=ca)
+    # The default since Python 3.13.
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
     context.minimum_version = context.maximum_version = version
     ftp = ftplib.FTP_TLS(context=context, timeout=20)
     ftp.connect("localhost", port)

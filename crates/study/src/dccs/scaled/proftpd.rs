@@ -101,11 +101,10 @@ impl Proftpd {
         let modules = folder.join("modules");
         symlink(&self.module, modules.join("mod_fairwind.so"))?;
         let mut loaded = String::new();
-        let beside = self.program.join("../../lib/proftpd");
         for name in MODULES {
             let file = format!("{name}.so");
-            if beside.join(&file).exists() {
-                symlink(beside.join(&file), modules.join(&file))?;
+            if let Some(there) = own_module(&self.program, &file) {
+                symlink(there, modules.join(&file))?;
                 loaded.push_str(&format!("LoadModule {name}.c\n"));
             }
         }
@@ -123,6 +122,12 @@ impl Proftpd {
             ],
         ))
     }
+}
+
+/// Where a module of the server's build is, if it is a file.
+fn own_module(program: &Path, file: &str) -> Option<PathBuf> {
+    let there = program.parent()?.parent()?.join("lib/proftpd").join(file);
+    there.exists().then_some(there)
 }
 
 /// Loads the control that the mode `nocc` takes, under its own name; nothing if the kernel has it.
@@ -200,6 +205,24 @@ fn traced(log: &str) -> Vec<Input> {
 mod tests {
     use super::*;
     use crate::dccs::following;
+
+    #[test]
+    fn modules_of_the_servers_build_are_found_where_they_are_files() {
+        let room = tempfile::tempdir().unwrap();
+        let path = |name: &str| room.path().join(name);
+        for name in ["usr/sbin", "usr/lib/proftpd"] {
+            fs::create_dir_all(path(name)).unwrap();
+        }
+        for name in ["usr/sbin/proftpd", "usr/lib/proftpd/mod_xfer.so"] {
+            fs::write(path(name), "").unwrap();
+        }
+        let found = |file| own_module(&path("usr/sbin/proftpd"), file);
+        assert_eq!(
+            found("mod_xfer.so"),
+            Some(path("usr/lib/proftpd/mod_xfer.so"))
+        );
+        assert_eq!(found("mod_ls.so"), None);
+    }
 
     #[test]
     fn the_answers_in_a_trace_are_inputs_on_the_advisors_clock() {
