@@ -42,7 +42,7 @@ help:
 # (ARGS="--quick --seed 7"). Without link-time optimisation, which takes as long as everything else.
 DEMO := --profile optimised --locked --offline --package fairwind --bin fairwind
 demo:
-	@scripts/setup build
+	@scripts/setup demo
 	$(CARGO) build $(DEMO)
 	$(CARGO) run --quiet $(DEMO) -- demo --out $(OUT)/demo --force $(ARGS)
 
@@ -121,7 +121,7 @@ drsftp:
 	$(CARGO) $(REPRODUCE) --release -- reproduce drsftp --out $(OUT)/drsftp $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
 demonstration:
-	@scripts/setup build
+	@scripts/setup demo
 	$(CARGO) $(REPRODUCE) --release -- reproduce demonstration --engine both --out $(OUT)/demonstration $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
 # ARGS="--engine sim" runs the simulator alone.

@@ -118,7 +118,7 @@ fn introduction(story: &Story, in_lab: bool, missing: &[String]) -> String {
         text.push_str(&format!("missing: {reason}\n"));
     }
     if in_lab && !has_curl() {
-        text.push_str("missing: curl, the unmodified program; `scripts/setup test` installs it\n");
+        text.push_str("missing: curl, the unmodified program; `scripts/setup demo` installs it\n");
     }
     let place = if in_lab {
         let runs = Way::ALL.len() - usize::from(!has_curl());

@@ -21,8 +21,8 @@ pub struct Copying {
     pub present: Option<u64>,
 }
 
-/// Carries out all copies; one that fails does not stop the others. Copies that would end in the same place all fail,
-/// and nothing is copied for them.
+/// Carries out all copies; one that fails does not stop the others, unless a server is lost: then those that are left fail,
+/// too. Copies that would end in the same place all fail, and nothing is copied for them.
 ///
 /// # Errors
 /// [`ClientError::Stopped`], and [`ClientError::Usage`] if these servers cannot do it at all; every other failure is
