@@ -234,7 +234,7 @@ impl Partial {
             }
             fs::rename(&self.path, &self.target)
         })?;
-        directory.map_or(Ok(()), |directory| directory.sync_all())
+        sync(directory)
     }
 
     /// Deletes the partial file, whose bytes are useless.
@@ -271,7 +271,7 @@ pub fn make_directories(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         made => {
             made?;
-            above.map_or(Ok(()), |above| above.sync_all())
+            sync(above)
         }
     }
 }
@@ -281,7 +281,11 @@ pub fn make_directories(path: &Path) -> io::Result<()> {
 /// # Errors
 /// If its directory cannot be opened for another reason, or synchronised.
 pub fn sync_name(path: &Path) -> io::Result<()> {
-    open_directory_of(path)?.map_or(Ok(()), |directory| directory.sync_all())
+    sync(open_directory_of(path)?)
+}
+
+fn sync(directory: Option<File>) -> io::Result<()> {
+    directory.map_or(Ok(()), |directory| directory.sync_all())
 }
 
 /// The directory in which a name is; `None` if it may be written and searched at most, and so cannot be synchronised.

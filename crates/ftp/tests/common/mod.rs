@@ -328,9 +328,7 @@ fn a_server() {
     let Some(root) = std::env::var_os(ROOT) else {
         return;
     };
-    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    limit.current = limit.maximum;
-    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    fairwind_kernel::raise_descriptor_limit();
     let mut config = config(Path::new(&root));
     config.limits.sessions_per_address = 2_000;
     config
