@@ -123,6 +123,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define LOSS_EPOCH 100U
 /* A packet takes no longer than this on a link, us, as far as the tolerated delay goes: 9 Mbit/s. */
 #define PACKET_MAX_US 1300U
+/* What a group of packets corrects the time of one by: this share. */
+#define PACKET_STEP 128U
 /* Time before the first train, us; it doubles so often. */
 #define TRAIN_GAP_US 1000000U
 #define TRAIN_WAIT_MAX 5
@@ -224,10 +226,16 @@ struct fairwind {
 			u32 first_last_us; /* the latest ACK */
 			u32 first_gap_us; /* the longest from one to the next */
 		};
-		struct { /* RAMP, CRUISE; YIELD, since its first empty look: the last alone */
+		struct { /* RAMP, CRUISE; YIELD, since its first empty look: round_start_us alone */
 			u32 window_before; /* one to two rounds ago */
 			u32 window_then; /* when this round began */
 			u32 round_start_us;
+			/* The latest packets that were sent at once; times are their low bits, us. */
+			u16 group_sent;
+			u16 group_first; /* time of their first ACK */
+			u16 group_last; /* of their latest */
+			u8 group_packets; /* that have come since the first */
+			u8 group_gap; /* the longest from one ACK to the next, 16 us */
 		};
 		struct { /* CHECK, while it holds */
 			u16 cut_queue_us; /* the queue that the cut answered */
@@ -243,8 +251,7 @@ struct fairwind {
 			u8 second_samples;
 			u16 flat_base; /* least round-trip time of the flat trains so far, 16 us; YIELD keeps it */
 		};
-		struct
-		{ /* BURST, TRAIN behind fair queueing, and the start: packets sent at once */
+		struct { /* BURST, TRAIN behind fair queueing: packets sent at once */
 			u32 run_prior; /* delivered when they were sent; NONE: not seen yet */
 			u32 run_us; /* time of their first ACK */
 			u32 run_end_us; /* of their latest */
@@ -534,6 +541,7 @@ static inline void begin_round(struct fairwind *ca, u32 now_us)
 	ca->window_before = ca->window;
 	ca->window_then = ca->window;
 	ca->round_start_us = now_us;
+	ca->group_packets = 0;
 }
 
 /* Less is believed to be free. */
@@ -567,6 +575,7 @@ static void come_back(struct sock *sk, u32 now_us)
 	struct fairwind *ca = inet_csk_ca(sk);
 
 	ca->mode = RAMP;
+	ca->group_packets = 0;
 	put_off_burst(ca, now_us);
 	set_window(sk, max(ca->window, ca->own / RESTART));
 }
@@ -1305,39 +1314,62 @@ static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 
 }
 
 /*
- * The start's later bursts, which take longer, correct what the first window has shown of packets that take less
- * time than hosts are late. They were sent at once (TSO), and come back as far apart as the link sends them.
+ * Packets that were sent at once (TSO) come back as far apart as the link sends them. By as much as hosts are late, each
+ * group of them is wrong, and so is the first window. In the start, where the first window has shown packets that take
+ * less time than that, longer groups correct it by a quarter, and later each by a little, so that half of them are longer.
  */
-static void learn_packet_time(struct fairwind *ca)
+static void learn_packet_time(struct fairwind *ca, u32 now_us)
 {
-	u32 us = ca->run_end_us - ca->run_us;
-	u32 quarter_us;
+	u32 us = (u16)(ca->group_last - ca->group_first);
+	u32 packets = ca->group_packets;
+	u32 known = ca->packet_quarter_us;
+	u32 quarter_us, step;
 
-	if (ca->run_packets < RUN_PACKETS || us < HOST_LATE_US)
+	if (packets < RUN_LEAST || us < HOST_LATE_US || 16U * ca->group_gap > us / 2)
 		return;
-	quarter_us = scale(us, 4, ca->run_packets);
-	ca->packet_quarter_us = short_us((3U * ca->packet_quarter_us + quarter_us + 2) / 4);
-	ca->free = min(ca->free,
-		       max(scale(4 * ca->base_us, PACKET, ca->packet_quarter_us), ca->window));
+	quarter_us = us * 4 / packets;
+	if (ca->is_starting) {
+		if (known >= 4 * HOST_LATE_US || packets < RUN_PACKETS)
+			return;
+		ca->packet_quarter_us = short_us((3 * known + quarter_us + 2) / 4);
+		ca->free = min(ca->free, max(scale(4 * ca->base_us, PACKET, ca->packet_quarter_us),
+					     ca->window));
+		return;
+	}
+	/* What hosts do not explain is of others who take turns, or noise. */
+	if (difference(us, packets * known / 4) >
+	    HOST_LATE_US + HOST_LATE_US * packets / RUN_PACKETS)
+		return;
+	/* By what is not whole with as much chance. */
+	step = (known + now_us % PACKET_STEP) / PACKET_STEP;
+	if (quarter_us > known)
+		ca->packet_quarter_us = short_us(min(known + step, quarter_us));
+	else
+		ca->packet_quarter_us = short_us(max(known - min(step, known), quarter_us));
 }
 
-static void watch_start(struct sock *sk, const struct rate_sample *rs, u32 now_us)
+/* Follows packets that were sent at once, in RAMP and CRUISE. */
+static void watch_groups(struct sock *sk, const struct rate_sample *rs, u32 now_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
-	u32 rtt_us = (u32)rs->rtt_us;
+	u16 sent = (u16)(now_us - (u32)rs->rtt_us);
 
-	if (ca->base_us == NONE || !ca->packet_quarter_us ||
-	    ca->packet_quarter_us >= 4 * HOST_LATE_US || rs->rtt_us <= 0 || rs->is_retrans)
+	if (ca->base_us == NONE || !ca->packet_quarter_us || rs->rtt_us <= 0 || rs->is_retrans ||
+	    tcp_sk(sk)->sacked_out)
 		return;
-	if (now_us - rtt_us != ca->run_us - ca->run_rtt_us) {
-		learn_packet_time(ca);
-		ca->run_us = now_us;
-		ca->run_rtt_us = rtt_us;
-		ca->run_packets = 0;
+	if (sent != ca->group_sent) {
+		learn_packet_time(ca, now_us);
+		ca->group_sent = sent;
+		ca->group_first = (u16)now_us;
+		ca->group_packets = 0;
+		ca->group_gap = 0;
 	} else {
-		ca->run_packets = (u8)min(ca->run_packets + rs->acked_sacked, 255U);
+		u32 gap = (u16)((u16)now_us - ca->group_last) / 16U;
+
+		ca->group_packets = (u8)min(ca->group_packets + rs->acked_sacked, 255U);
+		ca->group_gap = (u8)max((u32)ca->group_gap, min(gap, 255U));
 	}
-	ca->run_end_us = now_us;
+	ca->group_last = (u16)now_us;
 }
 
 /* How far apart the first window's packets arrive is, roughly, a packet's time on the link. */
@@ -1919,12 +1951,10 @@ static void follow_law(struct sock *sk, const struct rate_sample *rs, u32 rtt_us
 {
 	struct fairwind *ca = inet_csk_ca(sk);
 
-	if (ca->is_starting) {
-		if (tcp_sk(sk)->delivered <= TCP_INIT_CWND + 1)
-			watch_first_window(sk, rtt_us, now_us);
-		else
-			watch_start(sk, rs, now_us);
-	}
+	if (ca->is_starting && tcp_sk(sk)->delivered <= TCP_INIT_CWND + 1)
+		watch_first_window(sk, rtt_us, now_us);
+	else if (ca->mode == RAMP || ca->mode == CRUISE)
+		watch_groups(sk, rs, now_us);
 	if (judge_losses(sk, rs, rtt_us))
 		answer_loss(sk, rs, now_us);
 	if (ca->mode == BURST)

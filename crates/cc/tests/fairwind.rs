@@ -17,8 +17,8 @@ const START_US: u64 = 1_000_000_000;
 /// `FLAG_RETRANS_DATA_ACKED` of the kernel's `tcp_input.c`.
 const ACK_OF_RETRANSMISSION: i32 = 0x08;
 
-/// A connection whose delays the test sets. It sends pairs, as window and pacing rate allow, and each pair is
-/// acknowledged at once.
+/// A connection whose delays the test sets. It sends pairs, or groups of them, as window and pacing rate allow, and each
+/// pair is acknowledged at once.
 struct Path {
     control: &'static Control,
     sk: TcpSock,
@@ -27,6 +27,8 @@ struct Path {
     next_us: f64,
     /// Pairs in flight.
     in_flight: VecDeque<Pair>,
+    /// How much later than the round-trip time each pair is acknowledged of those that are sent at once, us.
+    group: Vec<u64>,
     /// Of the delay, what the way back adds, us.
     back_us: u64,
     /// One packet of this many is lost; 0: none is.
@@ -81,6 +83,7 @@ impl Path {
             us,
             next_us: 0.0,
             in_flight: VecDeque::new(),
+            group: vec![0],
             back_us: 0,
             loss_every: 0,
         };
@@ -197,7 +200,8 @@ impl Path {
     fn part(&mut self, us: u32, rtt_us: u32) {
         let end = self.us + u64::from(us);
         loop {
-            let may_send = self.sk.packets_out + 2 <= self.sk.snd_cwnd.max(2);
+            let packets = 2 * self.group.len() as u32;
+            let may_send = self.sk.packets_out + packets <= self.sk.snd_cwnd.max(packets);
             let send = if may_send {
                 self.next_us.max(self.us as f64) as u64
             } else {
@@ -216,15 +220,18 @@ impl Path {
                 self.ack(2, pair);
             } else {
                 self.at(send);
-                let acked_us = send + u64::from(rtt_us);
-                self.in_flight.push_back(Pair {
-                    sent_us: send,
-                    received_us: acked_us - self.back_us,
-                    acked_us,
-                    prior_delivered: self.sk.delivered,
-                });
-                self.sk.packets_out += 2;
-                self.next_us = send as f64 + 2.0 * 1448e6 / self.sk.sk_pacing_rate as f64;
+                for later_us in &self.group {
+                    let acked_us = send + u64::from(rtt_us) + later_us;
+                    self.in_flight.push_back(Pair {
+                        sent_us: send,
+                        received_us: acked_us - self.back_us,
+                        acked_us,
+                        prior_delivered: self.sk.delivered,
+                    });
+                }
+                self.sk.packets_out += packets;
+                let bytes = f64::from(packets) * 1448.0;
+                self.next_us = send as f64 + bytes * 1e6 / self.sk.sk_pacing_rate as f64;
             }
         }
         self.at(end);
@@ -404,6 +411,43 @@ fn a_queue_is_answered_with_the_exact_cut() {
         (f64::from(before) * 20.0 / 20.56 * 63.0 / 64.0) as u32,
         1,
     );
+}
+
+/// What a cut leaves of the window, where the first window has shown a packet in 100 us, and then groups come back so.
+fn left_by_a_cut(group: impl IntoIterator<Item = u64>) -> f64 {
+    const QUEUE: u32 = 850;
+    let mut path = Path::new();
+    // The SYN, which takes next to no time on the link.
+    path.sk.rtt_min_us = BASE - 100;
+    path.first_window(1000);
+    path.rounds(9, BASE);
+    path.group = group.into_iter().collect();
+    path.rounds(5, BASE);
+    let before = path.window();
+    let cut = (1..=60).find(|_| {
+        path.part(BASE / 20, BASE + QUEUE);
+        path.window() < before
+    });
+    cut.expect("a cut within three rounds");
+    f64::from(path.window()) / f64::from(before) * f64::from(BASE + QUEUE) / f64::from(BASE)
+}
+
+#[test]
+fn groups_that_were_sent_at_once_correct_what_the_first_window_has_shown() {
+    // It has the link to itself, and a packet takes 100 us.
+    let alone = left_by_a_cut((0..8).map(|pair| 200 * pair));
+    assert!((0.97..0.99).contains(&alone), "{alone}");
+    // It takes 85 us, so that it has six sevenths of the link, and leaves a twenty-fifth to others.
+    let part = left_by_a_cut((0..8).map(|pair| 170 * pair));
+    assert!((0.94..0.96).contains(&part), "{part}");
+    // Hosts were not as late as that: others take turns, or the delay varies.
+    for pair_us in [100, 400] {
+        let other = left_by_a_cut((0..8).map(|pair| pair_us * pair));
+        assert!((0.97..0.99).contains(&other), "{other}");
+    }
+    // Four pairs and another four were acknowledged together: that says nothing, though they are as far apart as before.
+    let lumps = left_by_a_cut((0..8).map(|pair| 700 * (pair / 4)));
+    assert!((0.97..0.99).contains(&lumps), "{lumps}");
 }
 
 #[test]
