@@ -1,14 +1,15 @@
 //! The server's replies to clients that follow the protocol and to clients that do not.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
+use std::thread;
 use std::time::Duration;
 
-use crate::common::{Client, Running, eventually, listening, noise};
+use crate::common::{Client, Running, data, eventually, listening, noise};
 use fairwind_ftp::server::{LogOpener, SyncPolicy};
 
 #[test]
@@ -291,6 +292,23 @@ fn status_and_abort_are_answered_while_a_transfer_runs() {
     drop(data);
     server.write("x", "abc");
     assert_eq!(client.fetch("RETR x"), b"abc");
+}
+
+#[test]
+fn a_client_that_has_quit_before_its_data_connection_is_there_gets_its_file() {
+    let server = Running::start();
+    server.write("x", "abc");
+    let mut client = Client::anonymous(&server);
+    let address = client.passive_address();
+    client.raw(b"RETR x\r\nQUIT\r\n");
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.reply().code, 150);
+    // The server waits for the data connection, and has seen the end of the other.
+    thread::sleep(Duration::from_millis(200));
+    let mut got = Vec::new();
+    data(address).read_to_end(&mut got).unwrap();
+    assert_eq!(got, b"abc");
+    assert_eq!([client.reply().code, client.reply().code], [226, 221]);
 }
 
 #[test]

@@ -324,7 +324,8 @@ impl Session {
         let (channel, interruption) = self.open_channel(setup, tls.clone(), &meter).await?;
         let mut unopened = None;
         let (outcome, interruption) = match (channel, interruption) {
-            (Ok(channel), Interruption::None) => {
+            // Nothing stops the transfer of a client that has quit behind it.
+            (Ok(channel), _) if !meter.is_stopped() => {
                 self.run_work(work, channel, tls.as_ref(), &meter).await?
             }
             (Ok(_), interruption) => (work.ends_with(TransferError::Stopped), interruption),

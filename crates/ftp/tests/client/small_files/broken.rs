@@ -80,14 +80,14 @@ fn all_come_though_the_session_breaks_again_and_again() {
     }
 }
 
-/// A server that closes what is idle for a second, and files that take a few seconds at the limit.
-fn idle(change: impl FnOnce(&mut Config)) -> (Outcome, Between) {
+/// A server that closes what is idle for a second, and 120 files of 1 kB at `limit`, bytes/s.
+fn idle(limit: u64, change: impl FnOnce(&mut Config)) -> (Outcome, Between) {
     let server = Running::with(change);
     for number in 0..120 {
         server.write(&format!("f{number:03}"), noise(1_000));
     }
     let limited = Options {
-        limit: Some(RateLimit::new(NonZeroU64::new(30_000).unwrap())),
+        limit: Some(RateLimit::new(NonZeroU64::new(limit).unwrap())),
         ..soon()
     };
     let between = Between::to(server.address);
@@ -99,14 +99,15 @@ fn idle(change: impl FnOnce(&mut Config)) -> (Outcome, Between) {
 
 #[test]
 fn a_server_that_closes_what_is_idle_is_gone_on_with() {
-    let (outcome, between) = idle(|config| config.limits.connect_s = 1);
+    let (outcome, between) = idle(30_000, |config| config.limits.connect_s = 1);
     assert_eq!((outcome.files, outcome.failures), (120, vec![]));
     let shared = between.commands("MODE B");
     assert!((2..=8).contains(&shared), "{shared}");
     // All but one for each connection shared it with others.
     let come = between.replies("250") - shared;
     assert!(come + 10 >= 120, "{come}");
-    let (outcome, between) = idle(|config| config.limits.idle_s = 1);
+    // Half of the files that are asked for at a time take two seconds, after which the next are asked for.
+    let (outcome, between) = idle(15_000, |config| config.limits.idle_s = 1);
     assert_eq!((outcome.files, outcome.failures), (120, vec![]));
     // On a busy machine the session is idle for a second more often.
     assert!(between.commands("MODE B") >= 2);
