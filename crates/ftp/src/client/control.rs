@@ -297,35 +297,17 @@ impl Control {
         &mut self,
         commands: [(&str, &[u8]); N],
     ) -> Result<[Reply; N], ClientError> {
-        let asked = self.send_all(&commands)?;
-        let replies = asked.into_iter().map(|asked| self.reply_to(asked));
-        let replies = replies.collect::<Result<Vec<_>, _>>()?;
-        Ok(replies.try_into().expect("a reply for each command"))
-    }
-
-    /// Sends commands as [`ask_all`](Self::ask_all) does. Returns them, as messages show them, for
-    /// [`reply_to`](Self::reply_to).
-    ///
-    /// # Errors
-    /// If a command cannot be sent.
-    pub(super) fn send_all(
-        &mut self,
-        commands: &[(&str, &[u8])],
-    ) -> Result<Vec<String>, ClientError> {
-        let send = |&(verb, argument): &(&str, &[u8])| {
+        let mut asked = Vec::with_capacity(N);
+        for (verb, argument) in commands {
             self.send(verb, argument)?;
-            Ok(self.asked.clone())
-        };
-        commands.iter().map(send).collect()
-    }
-
-    /// Waits for the reply to the next of several commands that have been sent together.
-    ///
-    /// # Errors
-    /// If no valid reply comes in time.
-    pub(super) fn reply_to(&mut self, asked: String) -> Result<Reply, ClientError> {
-        self.asked = asked;
-        self.last_reply(self.patience)
+            asked.push(self.asked.clone());
+        }
+        let mut replies = Vec::with_capacity(N);
+        for asked in asked {
+            self.asked = asked;
+            replies.push(self.last_reply(self.patience)?);
+        }
+        Ok(replies.try_into().expect("a reply for each command"))
     }
 
     /// Waits for the next reply that is not preliminary: as for [`Control::reply`], and as long again after a preliminary one,

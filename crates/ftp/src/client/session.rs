@@ -84,7 +84,14 @@ impl Session {
             control.accepted(greeting).map(drop)
         })?;
         log_in(&mut control, credentials)?;
-        let features = begin(&mut control, tls.is_some())?;
+        let [features, image] = control.ask_all([("FEAT", b""), ("TYPE", b"I")])?;
+        control.accepted(image)?;
+        if tls.is_some() {
+            // RFC 4217 section 9. A server that refuses would move data in clear.
+            control.must("PBSZ", b"0")?;
+            control.must("PROT", b"P")?;
+        }
+        let features = Features::read(&features);
         if features.has("UTF8") {
             control.ask("OPTS", b"UTF8 ON")?;
         }
@@ -436,22 +443,6 @@ fn log_in(control: &mut Control, credentials: &Credentials) -> Result<(), Client
         return Err(control.protocol_error("an account is wanted, which is not served"));
     }
     control.accepted(reply).map(drop)
-}
-
-/// Sends together what each session begins with, and returns the extensions that the server announces.
-fn begin(control: &mut Control, is_protected: bool) -> Result<Features, ClientError> {
-    let mut commands: Vec<(&str, &[u8])> = vec![("FEAT", b""), ("TYPE", b"I")];
-    if is_protected {
-        // RFC 4217 section 9. A server that refuses would move data in clear.
-        commands.extend([("PBSZ", b"0".as_slice()), ("PROT", b"P")]);
-    }
-    let mut asked = control.send_all(&commands)?.into_iter();
-    let features = control.reply_to(asked.next().expect("FEAT"))?;
-    for asked in asked {
-        let reply = control.reply_to(asked)?;
-        control.accepted(reply)?;
-    }
-    Ok(Features::read(&features))
 }
 
 /// The text between quotation marks, in which a mark is doubled (RFC 959 appendix II).
