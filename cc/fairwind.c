@@ -1342,10 +1342,8 @@ static void learn_packet_time(struct fairwind *ca, u32 now_us)
 		return;
 	/* By what is not whole with as much chance. */
 	step = (known + now_us % PACKET_STEP) / PACKET_STEP;
-	if (quarter_us > known)
-		ca->packet_quarter_us = short_us(min(known + step, quarter_us));
-	else
-		ca->packet_quarter_us = short_us(max(known - min(step, known), quarter_us));
+	quarter_us = max(quarter_us, known - min(step, known));
+	ca->packet_quarter_us = short_us(min(quarter_us, known + step));
 }
 
 /* Follows packets that were sent at once, in RAMP and CRUISE. */
