@@ -81,16 +81,10 @@ fn open(exchange: &Exchange, parameters: &Parameters) -> Sender {
     let config = TcpConfig {
         stack: Stack::Linux,
         hz: Some(exchange.hz),
-        parameters: parameters.clone(),
-        switches: Vec::new(),
-        advised_start: None,
         mss: MSS,
-        receive_buffer: None,
-        send_buffer: None,
         tcp_rmem: [4096, 131_072, BUFFER],
         tcp_wmem: [4096, BUFFER, BUFFER],
-        pacing: false,
-        ecn: false,
+        ..TcpConfig::new(parameters.clone())
     };
     let mut out = Vec::new();
     let opened = time(exchange.opened_us);

@@ -86,6 +86,9 @@ pub struct TcpConfig {
     pub tcp_rmem: [u64; 3],
     /// `tcp_wmem`: minimum, default and maximum send buffer in bytes.
     pub tcp_wmem: [u64; 3],
+    /// `tcp_tso_win_divisor`: this part of the window leaves at once, though a larger burst would leave with
+    /// the next acknowledgement; at least 1.
+    pub tso_win_divisor: u32,
     /// Pace by `sk_pacing_rate` even if the congestion control does not ask for it, as the `fq` qdisc does.
     pub pacing: bool,
     /// Ask for explicit congestion notification (RFC 3168; `net.ipv4.tcp_ecn`).
@@ -106,6 +109,7 @@ impl TcpConfig {
             send_buffer: None,
             tcp_rmem: [4096, 131_072, 6_291_456],
             tcp_wmem: [4096, 16_384, 4_194_304],
+            tso_win_divisor: 3,
             pacing: false,
             ecn: false,
         }

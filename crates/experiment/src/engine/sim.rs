@@ -137,7 +137,6 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfi
                 file::Stack::Classic2005 => Stack::Classic2005,
             },
             hz: Some(file.hz),
-            parameters: own(flow, &flow.control)?.clone(),
             switches: flow.switch.iter().map(switch).collect::<Result<_, _>>()?,
             advised_start: flow.advised_start.and_then(|start| start.for_control(0)),
             mss: flow.mss,
@@ -147,6 +146,7 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfi
             tcp_wmem: file.tcp_wmem,
             pacing: flow.pacing,
             ecn: flow.ecn,
+            ..TcpConfig::new(own(flow, &flow.control)?.clone())
         },
         forward: hops(&route.forward, false),
         backward: hops(&route.backward, true),

@@ -71,6 +71,7 @@ use window::CongestionWindow;
 pub struct Sender {
     tp: TcpSock,
     stack: Stack,
+    tso_win_divisor: u32,
     established: bool,
     syn_retries: u8,
     generation: u16,
@@ -128,6 +129,7 @@ impl Sender {
         Sender {
             tp,
             stack,
+            tso_win_divisor: config.tso_win_divisor,
             established: false,
             syn_retries: 0,
             generation,

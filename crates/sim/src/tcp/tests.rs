@@ -27,5 +27,6 @@ mod script;
 mod slow_start;
 mod switch;
 mod tlp;
+mod tso;
 mod undo;
 mod window;

@@ -3,10 +3,11 @@
 //!
 //! | Linux 6.x | here |
 //! |---|---|
-//! | `tcp_write_xmit` sends bursts of up to 64 KiB | one segment per packet, the last of a burst with PSH; a paced burst leaves at once |
+//! | `tcp_write_xmit` sends bursts of up to 64 KiB | one segment per packet, the last of a burst with PSH; a burst leaves at once |
+//! | data wait in buffers of about 64 KiB (`tcp_xmit_size_goal`) whatever the application writes | the same, but the last data written count as closed (FIN) |
 //! | Nagle's algorithm delays small segments | bulk senders set `TCP_NODELAY` |
 
-use fairwind_cc::native::ca_state;
+use fairwind_cc::native::{TcpSock, ca_state};
 use fairwind_path::units::Duration;
 
 use super::Sender;
@@ -17,6 +18,19 @@ use super::retransmit_timer::TimerUse;
 use super::tail_loss_probe::TailLossProbe;
 use crate::packet::{HEADER, Kind, Packet};
 
+/// A burst waits for an acknowledgement that is at most this far, and only while data has been sent
+/// this lately, nanoseconds.
+const DEFER_MOST_NS: u64 = 1_000_000;
+
+/// What of the data from `nxt` on is in one buffer (`skb`), bytes: as many full segments as the device
+/// may be left to segment (`tcp_xmit_size_goal`).
+#[inline]
+fn buffered(tp: &TcpSock, nxt: u64) -> u64 {
+    let mss = u64::from(tp.mss_cache);
+    let whole = (u64::from(tp.sk_gso_max_size) / mss).max(1) * mss;
+    whole - nxt % whole
+}
+
 impl Sender {
     /// Sends new data as the windows allow (`tcp_write_xmit`).
     #[inline]
@@ -24,7 +38,7 @@ impl Sender {
         self.window.before_sending(&mut self.tp);
         let quota = self.tp.snd_cwnd.saturating_sub(in_flight(&self.tp));
         let was_empty = self.queue.is_empty();
-        if self.transmit_some(quota, out) > 0
+        if self.transmit_some(quota, true, out) > 0
             && !self.schedule_loss_probe(false)
             && (was_empty || self.timer.pending() == TimerUse::LossProbe)
         {
@@ -32,20 +46,25 @@ impl Sender {
         }
     }
 
-    /// Sends up to `quota` new segments, as application, pacer and receiver's window allow. Returns
-    /// how many.
+    /// Sends up to `quota` new segments, as application, pacer and receiver's window allow; if it
+    /// `may_defer`, not less than a burst while acknowledgements are near. Returns how many.
     #[inline]
-    fn transmit_some(&mut self, quota: u32, out: &mut Vec<Packet>) -> u32 {
+    fn transmit_some(&mut self, quota: u32, may_defer: bool, out: &mut Vec<Packet>) -> u32 {
         let end = self.sequence.sendable_end();
-        let first = out.len();
         let mut sent = 0;
         let mut limit = Limit::Cwnd;
+        let mut cwnd_limited = false;
         loop {
             if self.sequence.nxt() >= end {
                 limit = Limit::Sender;
                 break;
             }
             if sent == quota || self.pacer.holds(&self.tp) {
+                break;
+            }
+            if may_defer && let Some(deferred) = self.deferred_by(quota - sent, end) {
+                limit = deferred;
+                cwnd_limited = deferred == Limit::Cwnd;
                 break;
             }
             let most = self.burst(quota - sent);
@@ -56,23 +75,62 @@ impl Sender {
             }
             sent += burst;
         }
-        self.push_bursts(&mut out[first..]);
-        self.account_for(sent, end, limit);
+        self.account_for(sent, end, limit, cwnd_limited);
         sent
     }
 
-    /// How many of `wanted` segments leave at once: if they are paced, what the host would leave to
-    /// the device to segment, and at most half of the window (`tcp_cwnd_test`).
+    /// How many of `wanted` segments leave at once: what the host would leave to the device to
+    /// segment, and at most half of the window (`tcp_cwnd_test`).
     #[inline]
     fn burst(&mut self, wanted: u32) -> u32 {
-        if !self.pacer.is_on(&self.tp) {
-            return wanted;
-        }
         if !self.stack.offloads_segmentation() {
-            return 1;
+            return if self.pacer.is_on(&self.tp) {
+                1
+            } else {
+                wanted
+            };
         }
         let wanted = wanted.min((self.tp.snd_cwnd / 2).max(1));
         self.window.burst_segments(&mut self.tp, wanted)
+    }
+
+    /// The window for whose growth the next segments wait, of the data before `end`, though `room`
+    /// segments fit the congestion window: where a burst does not fit, and an acknowledgement is
+    /// near (`tcp_tso_should_defer`). `None` if they need not wait.
+    #[inline]
+    fn deferred_by(&mut self, room: u32, end: u64) -> Option<Limit> {
+        let tp = &mut self.tp;
+        let mss = u64::from(tp.mss_cache);
+        let unsent = end - self.sequence.nxt();
+        if !self.stack.offloads_segmentation()
+            || unsent <= mss
+            || tp.icsk_ca_state >= ca_state::RECOVERY
+            || self.pacer.since_latest_ns(tp) > DEFER_MOST_NS
+        {
+            return None;
+        }
+        let receiver = self.sequence.window_left();
+        let congestion = u64::from(room) * mss;
+        let allowed = congestion.min(receiver);
+        let burst = u64::from(self.window.burst_segments(tp, room.saturating_add(1)));
+        let window = u64::from(tp.snd_wnd).min(u64::from(tp.snd_cwnd) * mss);
+        if receiver < mss
+            || allowed >= burst * mss
+            || allowed >= buffered(tp, self.sequence.nxt()).min(unsent)
+            || allowed >= window / u64::from(self.tso_win_divisor)
+        {
+            return None;
+        }
+        let srtt_ns = u64::from(tp.srtt_us) * 1000 / 8;
+        let near_ns = tp.now_ns + (srtt_ns / 2).min(DEFER_MOST_NS);
+        if self.queue.head()?.tx_us() * 1000 + srtt_ns > near_ns {
+            return None;
+        }
+        Some(if congestion < receiver {
+            Limit::Cwnd
+        } else {
+            Limit::Receiver
+        })
     }
 
     /// Sends up to `most` of the segments before `end`, as the receiver's window allows, as one
@@ -95,6 +153,10 @@ impl Sender {
             self.transmit_segment(len as u32, tx_us, out);
             sent += 1;
         }
+        if sent > 1 && self.stack.offloads_segmentation() {
+            // As the device does to the last of what it segments (`__tcp_transmit_skb`).
+            out.last_mut().expect("sent").push = true;
+        }
         if sent > 0 {
             let bytes = self.sequence.nxt() - begin;
             let segments_sent = self.counters.statistics().segments_sent;
@@ -103,9 +165,10 @@ impl Sender {
         sent
     }
 
-    /// Notes what limits the sender now that `sent` segments of the bytes before `end` have left.
+    /// Notes what limits the sender now that `sent` segments of the bytes before `end` have left;
+    /// `cwnd_limited` if segments wait for a larger congestion window though some would fit.
     #[inline]
-    fn account_for(&mut self, sent: u32, end: u64, limit: Limit) {
+    fn account_for(&mut self, sent: u32, end: u64, limit: Limit, cwnd_limited: bool) {
         let in_flight = in_flight(&self.tp);
         let unsent = end - self.sequence.nxt();
         rate::check_app_limited(&mut self.tp, unsent, in_flight);
@@ -115,7 +178,7 @@ impl Sender {
             limit
         };
         self.counters.set_limit(self.clock.now(), limit);
-        let cwnd_limited = in_flight >= self.tp.snd_cwnd;
+        let cwnd_limited = cwnd_limited || in_flight >= self.tp.snd_cwnd;
         if (sent > 0 || cwnd_limited) && !self.window.note_use(&mut self.tp, cwnd_limited) {
             let rto = self.clock.jiffies().count(self.rtt.rto());
             let application_limited = self.sequence.is_all_buffered();
@@ -124,21 +187,6 @@ impl Sender {
         }
         if sent > 0 {
             self.window.on_sent(&mut self.tp, sent);
-        }
-    }
-
-    /// Sets PSH on the last segment of each burst of two or more, as the kernel does when it leaves
-    /// segmentation to the device (`__tcp_transmit_skb`).
-    #[inline]
-    fn push_bursts(&mut self, sent: &mut [Packet]) {
-        if !self.stack.offloads_segmentation() || sent.len() < 2 {
-            return;
-        }
-        let most = self.window.burst_segments(&mut self.tp, sent.len() as u32);
-        for burst in sent.chunks_mut(most as usize) {
-            if let [_, .., last] = burst {
-                last.push = true;
-            }
         }
     }
 
@@ -295,7 +343,7 @@ impl Sender {
         let is_new = len > 0 && self.sequence.fits_window(len);
         if is_new {
             self.window.before_sending(&mut self.tp);
-            if self.transmit_some(1, out) == 0 {
+            if self.transmit_some(1, false, out) == 0 {
                 return false;
             }
         } else if self.queue.is_empty() {

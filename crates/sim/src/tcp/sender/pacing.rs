@@ -67,6 +67,12 @@ impl Pacer {
         true
     }
 
+    /// How long ago the latest segment departed, nanoseconds; 0 if that is still to come.
+    #[inline]
+    pub(super) fn since_latest_ns(&self, tp: &TcpSock) -> u64 {
+        tp.now_ns.saturating_sub(self.next_ns)
+    }
+
     /// Assigns a departure time to a segment, microseconds. Timeouts and probes do not wait for the
     /// pacer, so it can lie in the future.
     #[inline]

@@ -77,6 +77,12 @@ impl SendSequence {
         self.nxt + len <= self.window_end
     }
 
+    /// What the receiver's window allows beyond the bytes sent, bytes.
+    #[inline]
+    pub(super) fn window_left(&self) -> u64 {
+        self.window_end.saturating_sub(self.nxt)
+    }
+
     /// What the receiver's window allows beyond the bytes acknowledged, bytes.
     pub(super) fn receiver_window(&self) -> u64 {
         self.window_end.saturating_sub(self.una)

@@ -24,11 +24,12 @@ pub(super) fn ms(millis: u64) -> Time {
     Time::from_millis(millis)
 }
 
-/// The configuration of a connection of this stack with Linux's defaults.
+/// The configuration of a connection of this stack with Linux's defaults, but that nothing waits for a larger burst.
 pub(super) fn tcp(control: &str, stack: Stack) -> TcpConfig {
     let control = find(control).expect("a control of cc/");
     TcpConfig {
         stack,
+        tso_win_divisor: u32::MAX,
         ..TcpConfig::new(control.default_parameters())
     }
 }

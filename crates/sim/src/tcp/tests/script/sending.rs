@@ -238,6 +238,12 @@ impl Sending {
         sent.into_iter().map(|(_, packet)| packet).collect()
     }
 
+    /// The segments that leave now, whichever they are.
+    pub(crate) fn take_numbers(&mut self) -> Vec<u64> {
+        let sent = self.take_sent();
+        sent.iter().map(|packet| packet.seq / MSS).collect()
+    }
+
     pub(crate) fn sends_syn(&mut self) -> &mut Self {
         let kinds: Vec<_> = self.take_sent().iter().map(|packet| packet.kind).collect();
         assert_eq!(kinds, [Kind::Syn], "at {:?}", self.now);
