@@ -167,6 +167,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 /* Fast or late trains in a row after which nobody takes turns, and slow ones after which the link is slower. */
 #define TRAINS_FAST 2
 #define TRAINS_SLOW 6
+/* What an early one takes back of these, if only the first window has shown a faster link: noise makes one early, too. */
+#define TRAINS_EARLY 2U
 /* Packets that take so long on the link together count as one where senders are to come to equal shares. */
 #define QUANTUM_US 100U
 /* The way up from a yield does not end below `belief` of this share, 1/1792, of what it last had to itself: half. */
@@ -637,6 +639,25 @@ static inline u32 left_to_others(const struct fairwind *ca, u32 window)
 }
 
 /*
+ * The most that the link has carried. A window that is sent in bursts may be more without a queue between them: what has
+ * been delivered in a round trip does not have them in it. It is of this connection alone.
+ */
+static void learn_best(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct fairwind *ca = inet_csk_ca(sk);
+	u32 carried = ca->free;
+
+	if (ca->members < 2 && tp->rate_interval_us)
+		carried = min(carried, scale(min(tp->rate_delivered, 1U << 20) * PACKET,
+					     ca->base_us, tp->rate_interval_us));
+	if (carried < ca->best)
+		return;
+	ca->best = carried;
+	ca->is_proven = 1;
+}
+
+/*
  * A queue is seen: the window of a round trip ago, which is what filled the link, is scaled to what
  * the link carries of it.
  */
@@ -669,10 +690,8 @@ static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 		carried = min(carried, ca->free);
 	carried = max(carried, floor_window(sk));
 	ca->free = is_early ? max(carried, ca->free / 2) : carried;
-	if (ca->mode == CRUISE && !is_surprise && !ca->is_limited && ca->free >= ca->best) {
-		ca->best = ca->free;
-		ca->is_proven = 1;
-	}
+	if (ca->mode == CRUISE && !is_surprise && !ca->is_limited)
+		learn_best(sk);
 	ca->own = ca->is_starting ? ca->free : max(ca->free, ca->own - (ca->own >> 5));
 	ca->is_starting = false;
 	look_anew(sk);
@@ -1298,7 +1317,11 @@ static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 
 		/* A link that only the first window has shown may have been an error. */
 		early_us = ca->is_proven ? us - (us - best_us) / 4 - min(us / 16, HOST_NOISE_US) :
 					   us / 3 * 2;
-		ca->flat = first_us > early_us ? ca->flat + 1 : 0;
+		if (first_us > early_us)
+			ca->flat++;
+		else
+			ca->flat =
+				ca->is_proven ? 0 : max((u32)ca->flat, TRAINS_EARLY) - TRAINS_EARLY;
 		/* No turn is as long as all of them. */
 		if (!ca->is_proven && first_us > us + us / 8) {
 			ca->flat = min(ca->flat + TRAINS_SLOW / 2 - 1, TRAINS_SLOW);

@@ -75,6 +75,8 @@ struct tcp_sock {
 	CC_READ_ONLY u64 tcp_mstamp; /* us */
 	CC_READ_ONLY u64 first_tx_mstamp; /* us */
 	CC_READ_ONLY u64 delivered_mstamp; /* us */
+	CC_READ_ONLY u32 rate_delivered; /* packets, in rate_interval_us; the latest rate */
+	CC_READ_ONLY u32 rate_interval_us; /* 0: not known */
 };
 
 struct rate_sample {

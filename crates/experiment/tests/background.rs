@@ -219,10 +219,11 @@ queue = "4pkt"
 reverse = { bandwidth = "unlimited", queue = "unlimited" }
 "#;
     let foreground = format!("{CUBIC}start = \"5s\"\n");
-    let arrived = over(15, link, &foreground, Path::new(""));
-    // Alone Cubic has 93 Mbit/s.
-    let carried = arrived.mbps(1, 5, 15);
-    assert!(carried > 55.0, "{carried}");
+    let beside = over(15, link, &foreground, Path::new("")).mbps(1, 5, 15);
+    // Its own bursts leave it two thirds of the link before the background comes.
+    let later = format!("start = \"15s\"\n{foreground}");
+    let alone = over(16, link, &later, Path::new("")).mbps(1, 5, 15);
+    assert!(beside > 0.65 * alone, "{beside} of {alone}");
 }
 
 #[test]
@@ -441,4 +442,41 @@ proptest! {
             prop_assert!(mbps > 0.0, "flow {flow} has stood still: {text}");
         }
     }
+}
+
+#[test]
+fn over_a_short_path_its_own_bursts_are_nobody_elses() {
+    // The kernel sends half of the window at once here.
+    let mbps = mean_alone("bandwidth = \"100Mbit/s\"\ndelay = \"515us\"\nqueue = \"33pkt\"");
+    assert!(mbps > 85.0, "{mbps}");
+}
+
+#[test]
+fn held_acks_that_have_made_the_first_window_look_like_turns_are_found_out() {
+    let text = r#"
+duration = "36s"
+[record]
+interval = "100ms"
+
+[[link]]
+name = "bottleneck"
+between = ["near", "far"]
+bandwidth = "10Mbit/s"
+delay = "15358us"
+queue = "50pkt"
+reverse = { bandwidth = "unlimited", queue = "unlimited", aggregation = { interval = "1ms" } }
+
+[[link]]
+between = ["host", "near"]
+delay = "15358us"
+
+[[flow]]
+name = "background"
+from = "host"
+to = "far"
+start = "14313us"
+congestion_control = "fairwind"
+"#;
+    let mbps = run(text, Path::new(""), 1).mbps(0, 20, 36);
+    assert!(mbps > 8.5, "{mbps}");
 }

@@ -70,6 +70,8 @@ const struct fairwind_cc_field fairwind_cc_layout[] = {
 	{ TP(tcp_mstamp) },
 	{ TP(first_tx_mstamp) },
 	{ TP(delivered_mstamp) },
+	{ TP(rate_delivered) },
+	{ TP(rate_interval_us) },
 	{ RS(prior_mstamp) },
 	{ RS(prior_delivered) },
 	{ RS(prior_delivered_ce) },

@@ -68,7 +68,7 @@ fn in_rust() -> Vec<Row> {
         max_packets_out cwnd_usage_seq packets_out sacked_out lost_out retrans_out srtt_us mdev_us
         rttvar_us rtt_min_us delivered delivered_ce lost app_limited snd_una snd_nxt write_seq high_seq
         mss_cache snd_wnd lsndtime is_cwnd_limited rcv_tsval reord_seen bytes_acked tcp_mstamp
-        first_tx_mstamp delivered_mstamp);
+        first_tx_mstamp delivered_mstamp rate_delivered rate_interval_us);
     rows.extend(all_fields!(RateSample, "rs.",
         prior_mstamp prior_delivered prior_delivered_ce delivered delivered_ce interval_us
         snd_interval_us rcv_interval_us rtt_us losses acked_sacked prior_in_flight last_end_seq

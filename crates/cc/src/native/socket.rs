@@ -160,6 +160,11 @@ pub struct TcpSock {
     pub first_tx_mstamp: u64,
     /// When `delivered` last grew, microseconds.
     pub delivered_mstamp: u64,
+    /// Packets delivered in `rate_interval_us`: the latest delivery rate not limited by the application, or a
+    /// higher one that was.
+    pub rate_delivered: u32,
+    /// As above, microseconds; 0: none yet.
+    pub rate_interval_us: u32,
 }
 
 impl Default for TcpSock {
@@ -217,6 +222,8 @@ impl Default for TcpSock {
             tcp_mstamp: 0,
             first_tx_mstamp: 0,
             delivered_mstamp: 0,
+            rate_delivered: 0,
+            rate_interval_us: 0,
         }
     }
 }

@@ -57,7 +57,6 @@ use counters::Counters;
 use episode::Episode;
 use loss::{Rack, Reordering};
 use pacing::Pacer;
-use rate::DeliveryRate;
 use retransmit_queue::RetransmitQueue;
 use retransmit_timer::RetransmitTimer;
 use rtt::RttEstimator;
@@ -89,7 +88,6 @@ pub struct Sender {
     episode: Episode,
     window: CongestionWindow,
     rtt: RttEstimator,
-    rate: DeliveryRate,
     ecn: SenderEcn,
     counters: Counters,
     /// The blocks of the latest selective acknowledgement, sorted (`recv_sack_cache`).
@@ -146,7 +144,6 @@ impl Sender {
             episode: Episode::default(),
             window,
             rtt: RttEstimator::new(stack.rto_initial()),
-            rate: DeliveryRate::default(),
             ecn: SenderEcn::new(config.ecn),
             counters: Counters::default(),
             sack_cache: SackBlocks::default(),

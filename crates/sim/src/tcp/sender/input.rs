@@ -280,7 +280,7 @@ impl Sender {
         let delivered = tp.delivered.wrapping_sub(prior.delivered);
         let lost = tp.lost.wrapping_sub(prior.lost);
         effects.rate.sample.is_ack_delayed = effects.any(flag::ACK_MAYBE_DELAYED);
-        self.rate.generate(tp, &mut effects.rate, delivered, lost);
+        effects.rate.generate(tp, delivered, lost);
         if self.window.has_cong_control() {
             let sample = &effects.rate.sample;
             self.window.control(tp, ack, effects.flags(), sample);

@@ -1,5 +1,6 @@
 //! The instruments of a sender (RFC 4898).
 
+use super::rate;
 use fairwind_cc::native::TCP_INFINITE_SSTHRESH;
 use fairwind_path::units::Time;
 
@@ -33,7 +34,7 @@ impl Sender {
             snd_lim_time_cwnd_us: self.counters.limited_us(now, Limit::Cwnd),
             snd_lim_time_snd_us: self.counters.limited_us(now, Limit::Sender),
             pacing_rate: (pacing_rate < u64::MAX).then_some(pacing_rate),
-            delivery_rate: self.rate.bytes_per_second(self.tp.mss_cache),
+            delivery_rate: rate::bytes_per_second(&self.tp),
             ecn_signals: self.tp.delivered_ce.into(),
             congestion_state: CongestionState::numbered(self.tp.icsk_ca_state),
             ..Instruments::default()

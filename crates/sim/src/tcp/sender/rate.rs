@@ -2,65 +2,11 @@
 
 use fairwind_cc::native::{RateSample, TcpSock};
 
-/// The latest delivery rate not limited by the application, or a higher one that was.
-#[derive(Debug, Default)]
-pub(super) struct DeliveryRate {
-    delivered: u64,
-    interval_us: u64,
-}
-
-impl DeliveryRate {
-    /// Bytes per second; 0 before the first sample.
-    pub(super) fn bytes_per_second(&self, mss: u32) -> u64 {
-        (self.delivered * u64::from(mss) * 1_000_000)
-            .checked_div(self.interval_us)
-            .unwrap_or(0)
-    }
-
-    /// Completes a sample after an acknowledgement (`tcp_rate_gen`). `delivered` and `lost` are the
-    /// packets that the acknowledgement newly delivered and marked lost.
-    #[inline]
-    pub(super) fn generate(
-        &mut self,
-        tp: &mut TcpSock,
-        rs: &mut Sample,
-        delivered: u32,
-        lost: u32,
-    ) {
-        if tp.app_limited != 0 && tp.delivered.wrapping_sub(tp.app_limited) as i32 > 0 {
-            tp.app_limited = 0;
-        }
-        if delivered > 0 {
-            tp.delivered_mstamp = tp.tcp_mstamp;
-        }
-        let sample = &mut rs.sample;
-        sample.acked_sacked = delivered;
-        sample.losses = lost as i32;
-        if sample.prior_mstamp == 0 {
-            sample.delivered = -1;
-            sample.interval_us = -1;
-            return;
-        }
-        sample.delivered = tp.delivered.wrapping_sub(sample.prior_delivered) as i32;
-        let marked = tp.delivered_ce.wrapping_sub(sample.prior_delivered_ce);
-        sample.delivered_ce = (marked & DELIVERED_CE) as i32;
-        let sending_us = sample.interval_us;
-        let acking_us = tp.tcp_mstamp.saturating_sub(sample.prior_mstamp) as i64;
-        sample.interval_us = sending_us.max(acking_us);
-        sample.snd_interval_us = u32::try_from(sending_us).unwrap_or(u32::MAX);
-        sample.rcv_interval_us = u32::try_from(acking_us).unwrap_or(u32::MAX);
-        if sample.interval_us < i64::from(tp.rtt_min_us) {
-            // Shorter than the smallest round trip: the acknowledgements came in a burst.
-            sample.interval_us = -1;
-            return;
-        }
-        let (packets, interval) = (sample.delivered as u64, sample.interval_us as u64);
-        if rs.app_limited && packets * self.interval_us < self.delivered * interval {
-            return;
-        }
-        self.delivered = packets;
-        self.interval_us = interval;
-    }
+/// The latest delivery rate, bytes per second; 0 before the first sample.
+pub(super) fn bytes_per_second(tp: &TcpSock) -> u64 {
+    (u64::from(tp.rate_delivered) * u64::from(tp.mss_cache) * 1_000_000)
+        .checked_div(tp.rate_interval_us.into())
+        .unwrap_or(0)
 }
 
 /// A rate sample under construction while one acknowledgement is processed.
@@ -114,6 +60,47 @@ impl Sample {
             tp.first_tx_mstamp = tx_us;
             self.sample.interval_us = tx_us.saturating_sub(stamp.first_tx_us) as i64;
         }
+    }
+
+    /// Completes a sample after an acknowledgement (`tcp_rate_gen`). `delivered` and `lost` are the
+    /// packets that the acknowledgement newly delivered and marked lost.
+    #[inline]
+    pub(super) fn generate(&mut self, tp: &mut TcpSock, delivered: u32, lost: u32) {
+        if tp.app_limited != 0 && tp.delivered.wrapping_sub(tp.app_limited) as i32 > 0 {
+            tp.app_limited = 0;
+        }
+        if delivered > 0 {
+            tp.delivered_mstamp = tp.tcp_mstamp;
+        }
+        let sample = &mut self.sample;
+        sample.acked_sacked = delivered;
+        sample.losses = lost as i32;
+        if sample.prior_mstamp == 0 {
+            sample.delivered = -1;
+            sample.interval_us = -1;
+            return;
+        }
+        sample.delivered = tp.delivered.wrapping_sub(sample.prior_delivered) as i32;
+        let marked = tp.delivered_ce.wrapping_sub(sample.prior_delivered_ce);
+        sample.delivered_ce = (marked & DELIVERED_CE) as i32;
+        let sending_us = sample.interval_us;
+        let acking_us = tp.tcp_mstamp.saturating_sub(sample.prior_mstamp) as i64;
+        sample.interval_us = sending_us.max(acking_us);
+        sample.snd_interval_us = u32::try_from(sending_us).unwrap_or(u32::MAX);
+        sample.rcv_interval_us = u32::try_from(acking_us).unwrap_or(u32::MAX);
+        if sample.interval_us < i64::from(tp.rtt_min_us) {
+            // Shorter than the smallest round trip: the acknowledgements came in a burst.
+            sample.interval_us = -1;
+            return;
+        }
+        let (packets, interval_us) = (sample.delivered as u64, sample.interval_us as u64);
+        if self.app_limited
+            && packets * u64::from(tp.rate_interval_us) < u64::from(tp.rate_delivered) * interval_us
+        {
+            return;
+        }
+        tp.rate_delivered = packets as u32;
+        tp.rate_interval_us = interval_us as u32;
     }
 }
 
