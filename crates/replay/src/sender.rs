@@ -84,6 +84,8 @@ fn open(exchange: &Exchange, parameters: &Parameters) -> Sender {
         mss: MSS,
         tcp_rmem: [4096, 131_072, BUFFER],
         tcp_wmem: [4096, BUFFER, BUFFER],
+        // As the kernel was told (`tcp_min_tso_segs`), no segment waits for another.
+        tso_win_divisor: u32::MAX,
         ..TcpConfig::new(parameters.clone())
     };
     let mut out = Vec::new();
