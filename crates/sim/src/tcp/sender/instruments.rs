@@ -1,11 +1,11 @@
 //! The instruments of a sender (RFC 4898).
 
-use super::rate;
 use fairwind_cc::native::TCP_INFINITE_SSTHRESH;
 use fairwind_path::units::Time;
 
 use super::Sender;
 use super::counters::Limit;
+use super::rate;
 use super::retransmit_queue::in_flight;
 use crate::outcome::{CongestionState, Instruments};
 

@@ -62,12 +62,15 @@ impl Sender {
             if sent == quota || self.pacer.holds(&self.tp) {
                 break;
             }
-            if may_defer && let Some(deferred) = self.deferred_by(quota - sent, end) {
+            let room = quota - sent;
+            let full = self.full_burst(room);
+            if may_defer && let Some(deferred) = self.deferred_by(room, full, end) {
                 limit = deferred;
                 cwnd_limited = deferred == Limit::Cwnd;
                 break;
             }
-            let most = self.burst(quota - sent);
+            // At most half of the window (`tcp_cwnd_test`).
+            let most = full.min(room).min((self.tp.snd_cwnd / 2).max(1));
             let burst = self.transmit_burst(most, end, out);
             if burst == 0 {
                 limit = Limit::Receiver;
@@ -79,27 +82,26 @@ impl Sender {
         sent
     }
 
-    /// How many of `wanted` segments leave at once: what the host would leave to the device to
-    /// segment, and at most half of the window (`tcp_cwnd_test`).
+    /// Segments that the host would leave to the device to segment at once, where `room` fit the window; more than that
+    /// is not told apart.
     #[inline]
-    fn burst(&mut self, wanted: u32) -> u32 {
-        if !self.stack.offloads_segmentation() {
-            return if self.pacer.is_on(&self.tp) {
-                1
-            } else {
-                wanted
-            };
+    fn full_burst(&mut self, room: u32) -> u32 {
+        if self.stack.offloads_segmentation() {
+            self.window
+                .burst_segments(&mut self.tp, room.saturating_add(1))
+        } else if self.pacer.is_on(&self.tp) {
+            1
+        } else {
+            room
         }
-        let wanted = wanted.min((self.tp.snd_cwnd / 2).max(1));
-        self.window.burst_segments(&mut self.tp, wanted)
     }
 
     /// The window for whose growth the next segments wait, of the data before `end`, though `room`
-    /// segments fit the congestion window: where a burst does not fit, and an acknowledgement is
+    /// segments fit the congestion window: where a `full` burst does not, and an acknowledgement is
     /// near (`tcp_tso_should_defer`). `None` if they need not wait.
     #[inline]
-    fn deferred_by(&mut self, room: u32, end: u64) -> Option<Limit> {
-        let tp = &mut self.tp;
+    fn deferred_by(&self, room: u32, full: u32, end: u64) -> Option<Limit> {
+        let tp = &self.tp;
         let mss = u64::from(tp.mss_cache);
         let unsent = end - self.sequence.nxt();
         if !self.stack.offloads_segmentation()
@@ -112,10 +114,9 @@ impl Sender {
         let receiver = self.sequence.window_left();
         let congestion = u64::from(room) * mss;
         let allowed = congestion.min(receiver);
-        let burst = u64::from(self.window.burst_segments(tp, room.saturating_add(1)));
         let window = u64::from(tp.snd_wnd).min(u64::from(tp.snd_cwnd) * mss);
         if receiver < mss
-            || allowed >= burst * mss
+            || allowed >= u64::from(full) * mss
             || allowed >= buffered(tp, self.sequence.nxt()).min(unsent)
             || allowed >= window / u64::from(self.tso_win_divisor)
         {
