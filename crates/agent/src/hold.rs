@@ -19,6 +19,8 @@ pub struct Arrivals {
     pub rtt_eighths_us: u32,
     /// Bytes of its own segments.
     pub mss: u32,
+    /// The window that it last offered, bytes.
+    pub window: u32,
 }
 
 /// The laws of connections, by their cookies, and what else the host receives.
@@ -56,6 +58,7 @@ impl Hold {
             bytes: sample.bytes_received,
             rtt_eighths_us: sample.rcv_rtt_us,
             mss: sample.mss_cache,
+            window: sample.rcv_wnd,
         })
     }
 
@@ -71,6 +74,7 @@ impl Hold {
             received: arrivals.bytes,
             rtt: (!rtt.is_zero()).then_some(rtt),
             out_of_order: self.neighbours.out_of_order(arrivals.cookie),
+            window: Some(arrivals.window),
         };
         let now = law.see(&seen, &self.neighbours.beside(arrivals.cookie, rtt));
         (now != before).then_some(now)

@@ -75,6 +75,12 @@ impl TcpInfo {
         self.flags & bit != 0
     }
 
+    /// The window that was last offered, bytes (`tcpi_rcv_wnd`); `None` before Linux 6.2.
+    pub fn receive_window(&self) -> Option<u32> {
+        let end = offset_of!(libc::tcp_info, tcpi_rcv_wnd) + size_of::<u32>();
+        (self.written >= end).then_some(self.fields.tcpi_rcv_wnd)
+    }
+
     /// Packets received out of order (`tcpi_rcv_ooopack`); `None` before Linux 5.4.
     pub fn out_of_order(&self) -> Option<u32> {
         let end = offset_of!(libc::tcp_info, tcpi_rcv_ooopack) + size_of::<u32>();

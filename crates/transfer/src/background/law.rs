@@ -47,8 +47,8 @@ const TOLERATED_LEAST: Duration = Duration::from_micros(1500);
 const TOLERATED_MOST: Duration = Duration::from_millis(6);
 /// A queue of so many times the tolerated one is large.
 const LARGE: u32 = 4;
-/// Segments of the first window.
-const FIRST_SEGMENTS: f64 = 10.0;
+/// Segments of the first window: twice what senders begin with, for their slow start is to go on with it.
+const FIRST_SEGMENTS: f64 = 20.0;
 /// Looks in a round trip while the window is filled evenly.
 const LOOKS: u32 = 4;
 /// Looks at what arrives that a crest takes.
@@ -61,6 +61,8 @@ const SETTLES: Duration = Duration::from_millis(8);
 const FALLS: Duration = Duration::from_micros(500);
 /// The part of the path with which a ramp begins where others of the host are known to have gone.
 const FREE: f64 = 1.0 / 16.0;
+/// What the kernel tells may be more than a window that it has reached, by rounding.
+const ROUNDED: f64 = 1.02;
 /// Looks without a queue that end the yielding.
 const CLEAN: u32 = 4;
 /// Queues after a cut that are borne where others in the background share the path.
@@ -74,7 +76,7 @@ const RESTS: u32 = 40;
 /// When a lower window shows, a slow start will have doubled three times.
 const DOUBLED: f64 = 8.0;
 /// Round trips without a queue after which growth becomes faster, and doublings of it.
-const PATIENCE: u32 = 6;
+const PATIENCE: u32 = 2;
 const DOUBLINGS: u32 = 2;
 /// After so long with one segment and the same queue, the base is believed to have changed.
 const ANOTHER_ROUTE: Duration = Duration::from_secs(10);
@@ -90,6 +92,8 @@ pub struct Seen {
     pub rtt: Option<Duration>,
     /// Packets that have come out of order so far (`tcpi_rcv_ooopack`).
     pub out_of_order: u32,
+    /// The window that was last offered, bytes (`tcpi_rcv_wnd`), where the kernel tells.
+    pub window: Option<u32>,
 }
 
 impl Seen {
@@ -100,6 +104,7 @@ impl Seen {
             received: info.tcpi_bytes_received,
             rtt: info.receive_rtt(),
             out_of_order: info.out_of_order().unwrap_or(0),
+            window: info.receive_window(),
         }
     }
 }
@@ -110,6 +115,11 @@ enum Mode {
     Cruise,
     Check,
     Yield,
+}
+
+/// A queue that is not answered.
+fn tolerated(base: Duration) -> Duration {
+    (base / 16).clamp(TOLERATED_LEAST, TOLERATED_MOST)
 }
 
 /// The law for one connection.
@@ -138,9 +148,9 @@ pub struct Law {
     /// The window does not grow before.
     grows: Duration,
     /// The right edge of the windows offered so far, as a number of bytes; and what was on its way at the latest cut ends
-    /// there.
+    /// there, which is known when the kernel has the lower window.
     edge: u64,
-    old_edge: u64,
+    old_edge: Option<u64>,
     /// The latest round-trip time.
     trip: Duration,
     /// A check waits for that no longer.
@@ -155,12 +165,12 @@ pub struct Law {
     is_bursty: bool,
     /// The mean of the bursts that looks usually have: the sender's own.
     bursts: Duration,
-    /// Round-trip times of the latest moments, and when room was last made for a burst.
-    lately: VecDeque<(Duration, Duration)>,
+    /// Round-trip times of the latest moments, with the bytes that had arrived, and when room was last made for a burst.
+    lately: VecDeque<(Duration, Duration, u64)>,
     burst_at: Duration,
     /// The window grows slowly until then.
     rests: Duration,
-    /// The window with which the latest look without a queue ended.
+    /// The window whose packets the latest look without a queue saw.
     quiet: f64,
     /// Moments of the latest round trip, with the bytes that had arrived and the window offered.
     arrivals: VecDeque<(Duration, u64, f64)>,
@@ -193,7 +203,7 @@ impl Law {
             rounds: 0,
             grows: Duration::ZERO,
             edge: 0,
-            old_edge: 0,
+            old_edge: None,
             trip: Duration::ZERO,
             settled: Duration::ZERO,
             due: Duration::ZERO,
@@ -268,9 +278,12 @@ impl Law {
         self.base = Some(base);
         self.arrived(seen, rtt);
         self.make_room(base, beside);
-        let rise = self.rise(seen.at, rtt, base);
+        let rise = self.rise(seen, rtt, base);
         // Others in the background, which are known, start and make room, too.
-        if self.is_burst(seen.at, base, rise) && !beside.is_shared() {
+        let is_burst = self.is_burst(seen.at, base, rise) && !beside.is_shared();
+        if is_burst && self.is_own(rise, base, beside) {
+            self.lately.clear();
+        } else if is_burst {
             self.make_way(seen.at, rise);
             if self.mode == Mode::Cruise {
                 self.begin_check(seen.at, rtt + (rtt - base));
@@ -278,12 +291,18 @@ impl Law {
             }
             self.rests = seen.at + RESTS * base;
         }
+        let is_first_ramp = self.mode == Mode::Ramp && self.path == 0.0;
+        if is_first_ramp && self.warned == 0 && !beside.is_growing() {
+            // The sender's own slow start is held down only where it may fill the path.
+            self.window = self.window.max(self.crest * base.as_secs_f64() / 2.0);
+        }
         let (least, most) = self.look.unwrap_or((rtt, rtt));
         let (least, most) = (least.min(rtt), most.max(rtt));
         // What shows is the new window's queue only when all has come that the old one allowed.
         let is_falling = rtt + FALLS < self.trip;
         self.trip = rtt;
-        let is_on_its_way = seen.received < self.old_edge || is_falling;
+        let old_edge = self.old_edge(seen);
+        let is_on_its_way = seen.received < old_edge || is_falling;
         if self.mode == Mode::Check && is_on_its_way && seen.at < self.settled {
             self.due = self.due.max(seen.at + SETTLES);
         }
@@ -292,7 +311,7 @@ impl Law {
             return;
         }
         self.look = None;
-        let tolerated = (base / 16).clamp(TOLERATED_LEAST, TOLERATED_MOST);
+        let tolerated = tolerated(base);
         let queue = least - base;
         let has_lost = seen.out_of_order > self.out_of_order;
         self.out_of_order = seen.out_of_order;
@@ -316,7 +335,8 @@ impl Law {
                     return;
                 }
                 if self.warned == 0 {
-                    self.quiet = self.window;
+                    // What shows is what was offered a round trip ago.
+                    self.quiet = self.arrivals.front().map_or(0.0, |(.., offered)| *offered);
                 }
                 if self.warned == 0 && seen.at >= self.grows && self.is_used() {
                     self.grow(seen.at, base, beside);
@@ -369,22 +389,40 @@ impl Law {
     fn wait_for(&mut self, at: Duration, trip: Duration) {
         self.grows = at;
         self.due = at + trip + SETTLES;
-        // More arrives until the kernel has the lower window and tells of it.
-        let late = self.edge.saturating_sub(self.turned) / 8;
-        self.old_edge = self.edge + late;
+        self.old_edge = None;
         self.settled = self.due + trip;
     }
 
+    /// Where that ends which was allowed before the latest cut.
+    fn old_edge(&mut self, seen: &Seen) -> u64 {
+        let told = seen
+            .window
+            .map(|window| (window, seen.received.saturating_add(window.into())));
+        // Where the kernel does not tell: more arrives until it has the lower window and tells the sender of it.
+        let late = self.edge.saturating_sub(self.turned) / 8;
+        let edge = told.map_or(self.edge.saturating_add(late), |(_, edge)| edge);
+        let old_edge = self.old_edge.get_or_insert(edge);
+        // It may have told more than the law allowed, and rounds up what it tells until the lower window is reached.
+        if let Some((window, edge)) = told
+            && f64::from(window) > self.offered * ROUNDED
+        {
+            *old_edge = edge.max(*old_edge);
+            self.settled = self.settled.max(seen.at + self.trip);
+        }
+        *old_edge
+    }
+
     /// By how much the round-trip time has risen lately, and stayed.
-    fn rise(&mut self, at: Duration, rtt: Duration, base: Duration) -> Duration {
+    fn rise(&mut self, seen: &Seen, rtt: Duration, base: Duration) -> Duration {
+        let at = seen.at;
         let held = HELD.min(base / 2);
-        self.lately.push_back((at, rtt));
+        self.lately.push_back((at, rtt, seen.received));
         while self.lately.len() > 1 && self.lately[0].0 + LATELY + held < at {
             self.lately.pop_front();
         }
         let since = |then: Duration| {
-            let lately = self.lately.iter().filter(|(at, _)| *at >= then);
-            lately.map(|(_, rtt)| *rtt).min().unwrap_or(rtt)
+            let lately = self.lately.iter().filter(|(at, ..)| *at >= then);
+            lately.map(|(_, rtt, _)| *rtt).min().unwrap_or(rtt)
         };
         since(at.saturating_sub(held)) - since(Duration::ZERO)
     }
@@ -394,6 +432,37 @@ impl Law {
         matches!(self.mode, Mode::Cruise | Mode::Check)
             && rise > RISES + self.bursts
             && at > self.burst_at + base / 2
+    }
+
+    /// Whether such a rise is the download's own, whose sender has stalled and then sent at once. Others' bursts come
+    /// between what arrives of the download, so that it is less than the path carries.
+    fn is_own(&self, rise: Duration, base: Duration, beside: &Beside) -> bool {
+        let path = if self.path > 0.0 {
+            self.path
+        } else {
+            self.carried
+        };
+        let rate = path / base.as_secs_f64().max(1e-6) - beside.total();
+        let floor = self.lately.iter().map(|(_, rtt, _)| *rtt).min();
+        let low = floor.unwrap_or_default() + FALLS;
+        let is_low = |(_, rtt, _): &(Duration, Duration, u64)| *rtt <= low;
+        let Some(before) = self.lately.iter().rposition(is_low) else {
+            return false;
+        };
+        let is_all_since = |moment: usize| {
+            let (Some((began, _, had)), Some((now, _, has))) =
+                (self.lately.get(moment), self.lately.back())
+            else {
+                return false;
+            };
+            let all = rate * (*now - *began).as_secs_f64();
+            let own = has.saturating_sub(*had) as f64;
+            all - own < rate * rise.as_secs_f64() / 4.0
+        };
+        let next = self.lately.iter().skip(1);
+        let mut pairs = self.lately.iter().zip(next).take(before);
+        let has_stalled = pairs.any(|(one, next)| one.2 == next.2);
+        is_all_since(before) || (has_stalled && is_all_since(before + 1))
     }
 
     /// Makes room for a slow start, of which a burst has just arrived.
@@ -522,14 +591,13 @@ impl Law {
             // Where the end is not known, others that grow find it.
             Mode::Ramp if self.path == 0.0 && beside.is_growing() => {}
             Mode::Ramp => {
-                let is_far = if self.path == 0.0 {
-                    let is_loaded =
-                        self.is_bursty && self.window > self.crest * base.as_secs_f64() / 2.0;
-                    !is_loaded
-                } else {
-                    self.window < share / 4.0
+                let most = self.crest * base.as_secs_f64();
+                self.window *= match self.path {
+                    0.0 if self.window > most => 1.25,
+                    0.0 if self.is_bursty && self.window > most / 2.0 => 1.5,
+                    path if path > 0.0 && self.window > share / 4.0 => 1.25,
+                    _ => 2.0,
                 };
-                self.window *= if is_far { 2.0 } else { 1.25 };
                 let end = share / 16.0 * 15.0;
                 if self.path > 0.0 && self.window >= end {
                     self.window = end.max(self.segment);
@@ -547,7 +615,14 @@ impl Law {
                 self.window = (self.window / 16.0 * 17.0).min(share);
             }
             _ => {
-                self.rounds += 1;
+                // So much is to be in flight before its queue is more than tolerated.
+                let base_s = base.as_secs_f64().max(1e-6);
+                let all = self.path * (1.0 + tolerated(base).as_secs_f64() / base_s);
+                self.rounds = if self.window > all {
+                    self.rounds + 1
+                } else {
+                    0
+                };
                 let doublings = (self.rounds.saturating_sub(PATIENCE) / 2).min(DOUBLINGS);
                 let is_back = self.window >= self.path / 8.0 * 7.0;
                 let part = if at < self.rests || (is_back && doublings == 0) {
@@ -650,6 +725,7 @@ mod tests {
                     received: self.received as u64,
                     rtt: Some(self.rtt()),
                     out_of_order: 0,
+                    window: None,
                 };
                 self.law.see(&seen, &self.beside);
             }
@@ -691,12 +767,12 @@ mod tests {
         for (base_ms, flows) in [(20, 1), (60, 1), (60, 8), (200, 1), (200, 8)] {
             let alone = link::run(base_ms, false, flows, 0).others;
             // At moments all over the download's own cycle.
-            let starts = (0..8).map(|part| 6_000 + part * base_ms * 3 / 8);
+            let starts = (0..24).map(|part| 6_000 + part * 131);
             let kept: Vec<f64> = starts
                 .map(|start| link::run(base_ms, true, flows, start).others / alone)
                 .collect();
-            let mean = kept.iter().sum::<f64>() / 8.0;
-            assert!(mean > 0.93, "{base_ms} ms, {flows}: {kept:.3?}");
+            let mean = kept.iter().sum::<f64>() / 24.0;
+            assert!(mean > 0.9, "{base_ms} ms, {flows}: {kept:.3?}");
         }
     }
 
@@ -813,6 +889,7 @@ mod tests {
                 received: path.received as u64,
                 rtt: Some(path.base + Duration::from_millis(queue_ms)),
                 out_of_order,
+                window: None,
             };
             path.law.see(&seen, &Beside::default()) < before
         };
@@ -835,6 +912,7 @@ mod tests {
                     received: path.received as u64,
                     rtt: Some(path.base * 2),
                     out_of_order: 0,
+                    window: None,
                 };
                 path.law.see(&seen, &path.beside);
             }
@@ -855,10 +933,11 @@ mod tests {
                 received: u64::from(step) * 100,
                 rtt: Some(Duration::from_millis(20)),
                 out_of_order: 0,
+                window: None,
             };
             law.see(&seen, &Beside::default());
         }
-        assert_eq!(law.window(), 10 * SEGMENT);
+        assert_eq!(law.window(), FIRST_SEGMENTS as u32 * SEGMENT);
     }
 
     #[test]
@@ -871,17 +950,18 @@ mod tests {
                 received: u64::from(step) * 10 * u64::from(SEGMENT),
                 rtt: Some(Duration::from_millis(5)),
                 out_of_order: 0,
+                window: None,
             };
             law.see(&seen, &Beside::default());
         }
-        assert_eq!(law.window(), 10 * SEGMENT);
+        assert_eq!(law.window(), FIRST_SEGMENTS as u32 * SEGMENT);
     }
 
     #[test]
     fn without_a_sample_the_window_stays_and_nothing_overflows() {
         let mut law = Law::new(0);
         law.see(&Seen::default(), &Beside::default());
-        assert_eq!(law.window(), 10);
+        assert_eq!(law.window(), FIRST_SEGMENTS as u32);
         for (at, received, rtt) in [
             (0, u64::MAX, 0),
             (1, 0, u64::MAX / 2),
@@ -893,6 +973,7 @@ mod tests {
                 received,
                 rtt: Some(Duration::from_nanos(rtt)),
                 out_of_order: 0,
+                window: None,
             };
             law.see(&seen, &Beside::default());
             law.see(&seen, &Beside::default());

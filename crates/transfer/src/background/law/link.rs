@@ -157,6 +157,7 @@ pub(super) fn run(base: usize, downloads: bool, flows: usize, start: usize) -> O
                 received: received as u64,
                 rtt: (rtt > 0.0).then(|| Duration::from_secs_f64(rtt / 1e3)),
                 out_of_order: 0,
+                window: None,
             };
             law.see(&seen, &Beside::default());
         }
