@@ -61,8 +61,9 @@ const SETTLES: Duration = Duration::from_millis(8);
 const FALLS: Duration = Duration::from_micros(500);
 /// The part of the path with which a ramp begins where others of the host are known to have gone.
 const FREE: f64 = 1.0 / 16.0;
-/// What the kernel tells may be more than a window that it has reached, by rounding.
+/// What the kernel tells may be more than a window that it has reached, by rounding; it is waited for so many round trips.
 const ROUNDED: f64 = 1.02;
+const CREEPS: u32 = 4;
 /// Looks without a queue that end the yielding.
 const CLEAN: u32 = 4;
 /// Queues after a cut that are borne where others in the background share the path.
@@ -404,7 +405,8 @@ impl Law {
         let old_edge = self.old_edge.get_or_insert(edge);
         // It may have told more than the law allowed, and rounds up what it tells until the lower window is reached.
         if let Some((window, edge)) = told
-            && f64::from(window) > self.offered * ROUNDED
+            && f64::from(window) > self.offered * ROUNDED + 3.0 * self.segment
+            && seen.at < self.grows + CREEPS * self.trip
         {
             *old_edge = edge.max(*old_edge);
             self.settled = self.settled.max(seen.at + self.trip);
@@ -557,7 +559,10 @@ impl Law {
         }
         self.carried = (own + beside.total() * seconds).max(self.segment);
         let share = self.share(self.carried / 16.0 * 15.0, base, beside);
-        let lower = (own / 16.0 * 15.0).min(share).max(self.segment);
+        // Who has less than the share leaves the queue to those who have more.
+        let is_less = own < share / 4.0 * 3.0;
+        let lower = if is_less { own } else { own / 16.0 * 15.0 };
+        let lower = lower.min(share).max(self.segment);
         self.window = self.window.min(lower);
         // The queue goes on while the sender waits for this.
         self.offered = self.offered.min(own.max(self.window));
