@@ -163,7 +163,10 @@ fn makes_all(command: &str, head: &str) -> bool {
     };
     let (program, filters) = parts(command);
     let (earlier, others) = parts(head);
-    earlier.ends_with(&format!(", {program}")) && Filter::take_all_of(&filters, &others)
+    let program = format!(", {program}");
+    let all = earlier.strip_suffix(" --kept").unwrap_or(&earlier);
+    let is_of_it = earlier.ends_with(&program) || all.ends_with(&program);
+    is_of_it && Filter::take_all_of(&filters, &others)
 }
 
 /// The commit of the clone that the folder belongs to; none outside of one.
@@ -236,6 +239,10 @@ mod tests {
         assert_eq!(commands(&write("bench x", &again)), [" x"]);
         assert_eq!(commands(&write("bench y", &again)).len(), 3);
         assert!(again.ends_with("\na,b\n"), "{again}");
+        // What is kept need not be all.
+        let kept = write("bench x --kept", &again);
+        assert_eq!(commands(&kept), [" x --kept", " x --only a=1,3", " x"]);
+        assert_eq!(commands(&write("bench x", &kept)), [" x"]);
     }
 
     #[test]

@@ -9,18 +9,21 @@
 //!   the window is filled evenly (cruise), and otherwise a whole one, in which the bursts of a sender that does not pace
 //!   pass. A sixteenth of the least is tolerated, at least 1.5 ms, at most 6 ms.
 //! - **ramp**: the window is doubled each round trip; from a quarter of what the path last carried on it grows by a quarter,
-//!   up to fifteen sixteenths. Where that is not known, it grows by a quarter from half of the greatest rate of arrivals on if
-//!   there was a queue.
+//!   up to fifteen sixteenths. Where that is not known, it is at least half of what the greatest rate of arrivals carries in a
+//!   round trip, grows by a half from there on if there was a queue, and by a quarter from the whole on.
 //! - **turn**: what is offered follows the window within a round trip, with what arrives: see [`Law::turn`].
-//! - **cruise**: it grows by 1/16 a round trip; from seven eighths of what the path has carried on by 1/128, and faster after some
-//!   round trips without a queue.
+//! - **cruise**: it grows by 1/16 a round trip; from seven eighths of what the path has carried on by 1/128, and faster after
+//!   some round trips beyond that without a queue.
 //! - **check**: a queue has been seen twice, or once if it was large or packets came out of order with it. The window is what
-//!   arrived in the base round trip, less a sixteenth. If the queue has gone when all has come that the window before allowed,
-//!   it was the download's own.
+//!   arrived in the base round trip, less a sixteenth. If the queue has gone when all has come that the kernel had told before
+//!   (it rounds up, so that its right edge goes on by some of what arrives until the lower window is reached), it was the
+//!   download's own.
 //! - **bursts**: a round-trip time that rises by more than 5 ms within 50 ms, beyond the sender's own bursts, and stays for
 //!   20 ms, rises by somebody's slow start: the download itself grows too slowly for that, and a host that stalls catches up
-//!   at once. The window makes room at once for eight times as much, a quarter at most, and checks. A second burst until that has been
-//!   checked leaves no doubt: for forty round trips from then on the window grows by 1/128 at most.
+//!   at once. Its sender may stall, too, and then send at once: since then all that the path carries arrives, as it would not
+//!   if others' packets came between. Otherwise the window makes room at once for eight times as much, a quarter at most, and
+//!   checks. A second burst until that has been checked leaves no doubt: for forty round trips from then on the window grows by
+//!   1/128 at most.
 //! - **yield**: if not, others fill the path. The window is a quarter with every round trip, down to one segment, until
 //!   four looks in a row have shown no queue.
 //!
@@ -30,7 +33,8 @@
 //! - **beside others**: what the other connections of the host receive is known at once ([`Beside`]). The window is no more
 //!   than its share of what the path carries in all, and ramps up to that when they take less. Where they do not grow, that
 //!   total is believed to be more by 1/64 with every round trip, until there is a queue. Others in the background see
-//!   a common queue, too: beside them it is borne for two more cuts.
+//!   a common queue, too: beside them it is borne for two more cuts, and who has less than three quarters of the share leaves it
+//!   to the others.
 //!
 //! A queue that does not change for ten seconds in which the window is one segment is that of another route: the base is
 //! that from then on.
@@ -76,7 +80,7 @@ const HELD: Duration = Duration::from_millis(20);
 const RESTS: u32 = 40;
 /// When a lower window shows, a slow start will have doubled three times.
 const DOUBLED: f64 = 8.0;
-/// Round trips without a queue after which growth becomes faster, and doublings of it.
+/// Round trips beyond what the path has carried without a queue, after which growth becomes faster, and doublings of it.
 const PATIENCE: u32 = 2;
 const DOUBLINGS: u32 = 2;
 /// After so long with one segment and the same queue, the base is believed to have changed.
@@ -878,6 +882,96 @@ mod tests {
         assert!(window >= before, "{before}, {window}");
         let window = window_after(4);
         assert!(window < before / 10 * 9, "{before}, {window}");
+    }
+
+    /// The window, relative to before, after a pause of four looks and as many of a queue with this part of the link.
+    fn window_after_a_pause(part: f64) -> f64 {
+        let mut path = Path::new(100.0, 200);
+        path.pass(20.0);
+        while path.law.mode != Mode::Cruise || path.law.warned > 0 {
+            path.pass(0.01);
+        }
+        let before = f64::from(path.law.window());
+        for step in 0..8 {
+            let (arrives, queue_ms) = if step < 4 { (0.0, 0) } else { (part, 30) };
+            path.at += STEP;
+            path.received += arrives * path.rate * STEP.as_secs_f64();
+            let seen = Seen {
+                at: path.at,
+                received: path.received as u64,
+                rtt: Some(path.base + Duration::from_millis(queue_ms)),
+                out_of_order: 0,
+                window: None,
+            };
+            path.law.see(&seen, &path.beside);
+        }
+        f64::from(path.law.window()) / before
+    }
+
+    #[test]
+    fn a_sender_that_stalls_and_then_sends_at_once_is_not_taken_for_others() {
+        let alone = window_after_a_pause(1.0);
+        assert!(alone > 0.97, "{alone}");
+        let beside_others = window_after_a_pause(0.5);
+        assert!(beside_others < 0.9, "{beside_others}");
+    }
+
+    #[test]
+    fn a_queue_is_not_judged_before_all_has_come_that_the_kernel_had_told() {
+        let judged_after = |told: f64| {
+            let mut path = Path::new(100.0, 200);
+            path.pass(20.0);
+            while path.law.mode != Mode::Check {
+                path.pass(0.01);
+            }
+            let edge = path.received + told * path.rate * path.base.as_secs_f64();
+            let began = path.at;
+            while path.law.mode == Mode::Check {
+                path.at += STEP;
+                path.received += path.rate * STEP.as_secs_f64();
+                let offered = path.received + f64::from(path.law.window());
+                let seen = Seen {
+                    at: path.at,
+                    received: path.received as u64,
+                    rtt: Some(path.base + Duration::from_millis(30)),
+                    out_of_order: 0,
+                    window: Some((edge.max(offered) - path.received) as u32),
+                };
+                path.law.see(&seen, &path.beside);
+            }
+            path.at - began
+        };
+        // What the path carries in a round trip, and twice as much.
+        let (usual, more) = (judged_after(1.0), judged_after(2.0));
+        assert!(usual < Duration::from_millis(300), "{usual:?}");
+        assert!(more >= Duration::from_millis(400), "{more:?}");
+        // A kernel that never comes down to it is not waited for.
+        let never = judged_after(100.0);
+        assert!(never < Duration::from_millis(1500), "{never:?}");
+    }
+
+    #[test]
+    fn who_has_less_than_the_share_leaves_a_queue_to_who_has_more() {
+        let lower = |part: f64| {
+            let mut path = Path::new(100.0, 20);
+            path.pass(5.0);
+            let law = &mut path.law;
+            law.window = path.rate;
+            let second = Duration::from_secs(1);
+            law.arrivals = VecDeque::from([
+                (Duration::ZERO, 0, 0.0),
+                (second, (part * path.rate) as u64, 0.0),
+            ]);
+            let beside = Beside {
+                background: vec![(1.0 - part) * path.rate],
+                ..Beside::default()
+            };
+            law.cut(path.base, None, &beside);
+            law.window / (part * path.rate * path.base.as_secs_f64())
+        };
+        assert!(lower(0.3) > 0.99, "{}", lower(0.3));
+        assert!(lower(0.5) < 0.95, "{}", lower(0.5));
+        assert!(lower(0.7) < 0.9, "{}", lower(0.7));
     }
 
     #[test]
