@@ -8,22 +8,22 @@
 //! - **queue**: the least round-trip time of a look less the least so far. A look takes a quarter of a round trip while
 //!   the window is filled evenly (cruise), and otherwise a whole one, in which the bursts of a sender that does not pace
 //!   pass. A sixteenth of the least is tolerated, at least 1.5 ms, at most 6 ms.
-//! - **ramp**: the window is doubled each round trip; from a quarter of what the path last carried on it grows by a quarter,
-//!   up to fifteen sixteenths. Where that is not known, it is at least half of what the greatest rate of arrivals carries in a
-//!   round trip, grows by a half from there on if there was a queue, and by a quarter from the whole on.
+//! - **ramp**: the window is doubled each round trip; from a quarter of what the path last carried on it grows by a
+//!   quarter, up to fifteen sixteenths. Where that is not known, it is at least half of what the greatest rate of arrivals
+//!   carries in a round trip, grows by a half from there on if there was a queue, and by a quarter from the whole on.
 //! - **turn**: what is offered follows the window within a round trip, with what arrives: see [`Law::turn`].
 //! - **cruise**: it grows by 1/16 a round trip; from seven eighths of what the path has carried on by 1/128, and faster after
 //!   some round trips beyond that without a queue.
-//! - **check**: a queue has been seen twice, or once if it was large or packets came out of order with it. The window is what
-//!   arrived in the base round trip, less a sixteenth. If the queue has gone when all has come that the kernel had told before
-//!   (it rounds up, so that its right edge goes on by some of what arrives until the lower window is reached), it was the
+//! - **check**: a queue has been seen twice, or once if it was large or packets came out of order with it. The window is
+//!   what arrived in the base round trip, less a sixteenth. If the queue has gone when all has come that the kernel had told
+//!   before (it rounds up, so that its right edge goes on by some of what arrives until the lower window is reached), it was the
 //!   download's own.
 //! - **bursts**: a round-trip time that rises by more than 5 ms within 50 ms, beyond the sender's own bursts, and stays for
 //!   20 ms, rises by somebody's slow start: the download itself grows too slowly for that, and a host that stalls catches up
 //!   at once. Its sender may stall, too, and then send at once: since then all that the path carries arrives, as it would not
-//!   if others' packets came between. Otherwise the window makes room at once for eight times as much, a quarter at most, and
-//!   checks. A second burst until that has been checked leaves no doubt: for forty round trips from then on the window grows by
-//!   1/128 at most.
+//!   if others' packets came between. Otherwise the window makes room at once for eight times as much, a quarter at most,
+//!   and checks. A second burst until that has been checked leaves no doubt: for forty round trips from then on the window
+//!   grows by 1/128 at most.
 //! - **yield**: if not, others fill the path. The window is a quarter with every round trip, down to one segment, until
 //!   four looks in a row have shown no queue.
 //!
@@ -33,8 +33,8 @@
 //! - **beside others**: what the other connections of the host receive is known at once ([`Beside`]). The window is no more
 //!   than its share of what the path carries in all, and ramps up to that when they take less. Where they do not grow, that
 //!   total is believed to be more by 1/64 with every round trip, until there is a queue. Others in the background see
-//!   a common queue, too: beside them it is borne for two more cuts, and who has less than three quarters of the share leaves it
-//!   to the others.
+//!   a common queue, too: beside them it is borne for two more cuts, and who has less than three quarters of the share
+//!   leaves it to the others.
 //!
 //! A queue that does not change for ten seconds in which the window is one segment is that of another route: the base is
 //! that from then on.
@@ -468,7 +468,7 @@ impl Law {
         let next = self.lately.iter().skip(1);
         let mut pairs = self.lately.iter().zip(next).take(before);
         let has_stalled = pairs.any(|(one, next)| one.2 == next.2);
-        is_all_since(before) || (has_stalled && is_all_since(before + 1))
+        rate > 0.0 && (is_all_since(before) || (has_stalled && is_all_since(before + 1)))
     }
 
     /// Makes room for a slow start, of which a burst has just arrived.
