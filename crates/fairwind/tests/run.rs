@@ -351,7 +351,7 @@ def receive(seconds, until=lambda: False):
 receive(1)
 held = f'{{window()}} {{priority()}}'
 os.kill(os.getppid(), 9)
-receive(15, lambda: window() > 1 << 20 and priority() == 0)
+receive(15, lambda: window() > 20 << 16 and priority() == 0)
 open('{}', 'w').write(f'{{held}} {{window()}} {{priority()}}')
 ",
             file.display()
@@ -375,9 +375,9 @@ open('{}', 'w').write(f'{{held}} {{window()}} {{priority()}}')
         let windows: Vec<u64> = text.split(' ').map(|word| word.parse().unwrap()).collect();
         windows.try_into().unwrap()
     });
-    // Ten segments of loopback's.
-    assert!(held < 10 << 16, "{held} {released}");
-    assert!(released > 1 << 20, "{released}");
+    // Twenty segments of loopback's.
+    assert!(held < 20 << 16, "{held} {released}");
+    assert!(released > 20 << 16, "{released}");
     // By which other downloads in the background know it.
     assert_eq!([marked, unmarked], [1, 0]);
 }
