@@ -81,10 +81,10 @@ fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Er
             "a page shows whole studies\n  help: leave out --page, or --only, --quick and --scale",
         ));
     }
+    let is_kept = request.options.policy == Policy::Nothing;
     if let Some(page) = &request.page {
         // What takes hours does not fail at its end.
         fs::read_to_string(page).map_err(Error::at(page))?;
-        let is_kept = request.options.policy == Policy::Nothing;
         if !task.is_whole() {
             task.earlier = Some(page::read_runs(page, engines)?);
         } else if is_kept && plan.study.completes_pages {
@@ -113,10 +113,7 @@ fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Er
     if let Some(runs) = &made.runs {
         let only = request.options.only.iter();
         let only: String = only.map(|filter| format!(" --only {filter}")).collect();
-        let kept = match request.options.policy {
-            Policy::Nothing => " --kept",
-            Policy::Missing | Policy::All => "",
-        };
+        let kept = if is_kept { " --kept" } else { "" };
         let command = format!(
             "fairwind reproduce {} --engine {}{kept}{only}",
             plan.name,

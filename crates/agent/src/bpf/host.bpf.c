@@ -44,8 +44,7 @@ struct arrivals {
 	u64 bytes;
 	u32 rtt_us; /* the receiver's, in eighths; 0: unknown */
 	u32 mss;
-	u32 window; /* that was last offered */
-	u32 unused;
+	u64 window; /* that was last offered */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -72,7 +71,6 @@ static __always_inline void tell_arrivals(struct bpf_sock_ops *ctx, struct tcp_s
 	told->rtt_us = tp->rcv_rtt_est.rtt_us;
 	told->mss = tp->mss_cache;
 	told->window = tp->rcv_wnd;
-	told->unused = 0;
 	bpf_ringbuf_submit(told, 0);
 }
 

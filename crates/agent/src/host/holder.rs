@@ -131,23 +131,16 @@ fn follow(maps: &Maps, is_over: &AtomicBool) -> libbpf_rs::Result<()> {
 /// From `struct arrivals` of `bpf/host.bpf.c`.
 fn parse(bytes: &[u8]) -> Option<Arrivals> {
     let (words, _) = bytes.as_chunks::<8>();
-    let [cookie, at, received, trip, window] = *words.get(..5)? else {
+    let [cookie, at, received, halves, window] = *words.get(..5)? else {
         return None;
     };
-    let halves = |word: [u8; 8]| {
-        let [a, b, c, d, e, f, g, h] = word;
-        (
-            u32::from_ne_bytes([a, b, c, d]),
-            u32::from_ne_bytes([e, f, g, h]),
-        )
-    };
-    let (rtt_eighths_us, mss) = halves(trip);
+    let [a, b, c, d, e, f, g, h] = halves;
     Some(Arrivals {
         cookie: u64::from_ne_bytes(cookie),
         at: Duration::from_nanos(u64::from_ne_bytes(at)),
         bytes: u64::from_ne_bytes(received),
-        rtt_eighths_us,
-        mss,
-        window: halves(window).0,
+        rtt_eighths_us: u32::from_ne_bytes([a, b, c, d]),
+        mss: u32::from_ne_bytes([e, f, g, h]),
+        window: u64::from_ne_bytes(window) as u32,
     })
 }

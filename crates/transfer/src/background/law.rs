@@ -299,17 +299,18 @@ impl Law {
         let is_first_ramp = self.mode == Mode::Ramp && self.path == 0.0;
         if is_first_ramp && self.warned == 0 && !beside.is_growing() {
             // The sender's own slow start is held down only where it may fill the path.
-            self.window = self.window.max(self.crest * base.as_secs_f64() / 2.0);
+            self.window = self.window.max(self.crest_window(base) / 2.0);
         }
         let (least, most) = self.look.unwrap_or((rtt, rtt));
         let (least, most) = (least.min(rtt), most.max(rtt));
         // What shows is the new window's queue only when all has come that the old one allowed.
         let is_falling = rtt + FALLS < self.trip;
         self.trip = rtt;
-        let old_edge = self.old_edge(seen);
-        let is_on_its_way = seen.received < old_edge || is_falling;
-        if self.mode == Mode::Check && is_on_its_way && seen.at < self.settled {
-            self.due = self.due.max(seen.at + SETTLES);
+        if self.mode == Mode::Check {
+            let is_on_its_way = seen.received < self.old_edge(seen) || is_falling;
+            if is_on_its_way && seen.at < self.settled {
+                self.due = self.due.max(seen.at + SETTLES);
+            }
         }
         if seen.at < self.due {
             self.look = Some((least, most));
@@ -505,6 +506,11 @@ impl Law {
         }
     }
 
+    /// Bytes in flight that the greatest rate of arrivals carries in a round trip.
+    fn crest_window(&self, base: Duration) -> f64 {
+        self.crest * base.as_secs_f64()
+    }
+
     /// Bytes a second.
     fn rate(&self) -> f64 {
         match (self.arrivals.front(), self.arrivals.back()) {
@@ -600,7 +606,7 @@ impl Law {
             // Where the end is not known, others that grow find it.
             Mode::Ramp if self.path == 0.0 && beside.is_growing() => {}
             Mode::Ramp => {
-                let most = self.crest * base.as_secs_f64();
+                let most = self.crest_window(base);
                 self.window *= match self.path {
                     0.0 if self.window > most => 1.25,
                     0.0 if self.is_bursty && self.window > most / 2.0 => 1.5,
@@ -719,6 +725,17 @@ mod tests {
             self.base + Duration::from_secs_f64(self.queue / self.rate)
         }
 
+        /// What is known now.
+        fn seen(&self) -> Seen {
+            Seen {
+                at: self.at,
+                received: self.received as u64,
+                rtt: Some(self.rtt()),
+                out_of_order: 0,
+                window: None,
+            }
+        }
+
         /// Goes on for so long; returns what arrives, as a share of the link.
         fn pass(&mut self, seconds: f64) -> f64 {
             let before = self.received;
@@ -729,13 +746,7 @@ mod tests {
                 self.received += offered.min(room.max(self.rate / 100.0)) * step;
                 self.queue = (self.queue + (offered + self.others - self.rate) * step).max(0.0);
                 self.at += STEP;
-                let seen = Seen {
-                    at: self.at,
-                    received: self.received as u64,
-                    rtt: Some(self.rtt()),
-                    out_of_order: 0,
-                    window: None,
-                };
+                let seen = self.seen();
                 self.law.see(&seen, &self.beside);
             }
             (self.received - before) / (seconds * self.rate)
@@ -897,11 +908,8 @@ mod tests {
             path.at += STEP;
             path.received += arrives * path.rate * STEP.as_secs_f64();
             let seen = Seen {
-                at: path.at,
-                received: path.received as u64,
                 rtt: Some(path.base + Duration::from_millis(queue_ms)),
-                out_of_order: 0,
-                window: None,
+                ..path.seen()
             };
             path.law.see(&seen, &path.beside);
         }
@@ -931,11 +939,9 @@ mod tests {
                 path.received += path.rate * STEP.as_secs_f64();
                 let offered = path.received + f64::from(path.law.window());
                 let seen = Seen {
-                    at: path.at,
-                    received: path.received as u64,
                     rtt: Some(path.base + Duration::from_millis(30)),
-                    out_of_order: 0,
                     window: Some((edge.max(offered) - path.received) as u32),
+                    ..path.seen()
                 };
                 path.law.see(&seen, &path.beside);
             }
@@ -985,10 +991,9 @@ mod tests {
             let before = path.law.window();
             let seen = Seen {
                 at: path.law.due,
-                received: path.received as u64,
                 rtt: Some(path.base + Duration::from_millis(queue_ms)),
                 out_of_order,
-                window: None,
+                ..path.seen()
             };
             path.law.see(&seen, &Beside::default()) < before
         };
@@ -1008,10 +1013,8 @@ mod tests {
             for _ in 0..cuts {
                 let seen = Seen {
                     at: path.law.due.max(path.law.settled),
-                    received: path.received as u64,
                     rtt: Some(path.base * 2),
-                    out_of_order: 0,
-                    window: None,
+                    ..path.seen()
                 };
                 path.law.see(&seen, &path.beside);
             }
