@@ -106,10 +106,10 @@ mod tests {
         let mut told = Vec::new();
         for step in 1..8 {
             sample.head.time_ns = step * 20_000_000;
-            sample.bytes_received += 14_480;
+            sample.bytes_received += 28_960;
             told.extend(hold.sample(&sample));
         }
-        assert_eq!(told[0], 28_960);
+        assert_eq!(told[0], 57_920);
         assert!(!hold.is_yielding(7));
         hold.forget(7);
         assert!(hold.laws.is_empty());

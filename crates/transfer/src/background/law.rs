@@ -608,7 +608,8 @@ impl Law {
             Mode::Ramp => {
                 let most = self.crest_window(base);
                 self.window *= match self.path {
-                    0.0 if self.window > most => 1.25,
+                    // No rate is known in the first looks.
+                    0.0 if most > 0.0 && self.window > most => 1.25,
                     0.0 if self.is_bursty && self.window > most / 2.0 => 1.5,
                     path if path > 0.0 && self.window > share / 4.0 => 1.25,
                     _ => 2.0,
