@@ -150,6 +150,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 /* Time after a burst that showed nothing, us; it doubles so often. */
 #define BURST_GAP_US 250000U
 #define BURST_WAIT_MAX 8
+/* Time before the first one, us, if the first window came back unevenly: noise is learnt meanwhile. */
+#define UNEVEN_WAIT_US 2000000U
 /* As often after a burst that showed one queue for all, and at most where there has been fair queueing. */
 #define BURST_WAIT_ONE_QUEUE 5
 #define BURST_WAIT_FAIR 2
@@ -1425,8 +1427,12 @@ static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
 	first_us = tcp_min_rtt(tp) + max(ca->first_delivered, 1U) * each_us - each_us;
 	first_us = rtt_us + each_us - min(first_us, rtt_us + each_us);
 	if (first_us + FIRST_SAVES_US < each_us && first_us < each_us / 4 * 3 &&
-	    ca->first_gap_us < us / 2)
+	    ca->first_gap_us < us / 2) {
 		ca->best = scale(rtt_us, PACKET, max(first_us, each_us / 16));
+		/* What delays one of them by half as much may have delayed the answer to the SYN. */
+		if (ca->first_gap_us > each_us + (each_us - first_us) / 2)
+			ca->due_us = now_us + UNEVEN_WAIT_US;
+	}
 }
 
 /*
