@@ -189,6 +189,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define HOLD_DENSE 8
 /* The base of one-way delays rises by 16 us in this time, because clocks drift, us: 160 ppm. */
 #define DRIFT_US 100000U
+/* The way back delays packets by so many base delays at most, as far as what is in flight goes. */
+#define BACKWARD_MOST 16U
 /* While one connection leads, the others between these hosts share this part of the window. */
 #define REST 16U
 /* Who leads next has this part, or a packet if that is more, but no more than the second. */
@@ -1400,10 +1402,12 @@ static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct fairwind *ca = inet_csk_ca(sk);
-	u32 packets, us, each_us, first_us;
+	u32 packets, us, each_us, first_us, waited_us = 0;
 
 	if (!rtt_us)
 		return;
+	if (cc_tsval(tp))
+		waited_us = forward_change(sk, cc_tsval(tp), rtt_us) * 16U;
 	if (!ca->first_ack_us) {
 		ca->first_ack_us = now_us;
 		ca->first_delivered = tp->delivered;
@@ -1420,13 +1424,16 @@ static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
 	rtt_us -= min(us, rtt_us);
 	if (rtt_us < tcp_min_rtt(tp))
 		return;
+	/* A queue on the way back brings ACKs closer together than the packets came. Time stamps have milliseconds. */
+	waited_us -= min(waited_us, 1000U);
+	us = max(us, waited_us);
 	ca->free = (u32)min((u64)packets * PACKET * rtt_us / us, 1ULL << 26);
 	ca->packet_quarter_us = (u16)min(us * 4 / packets, 65000U);
 	/* Behind fair queueing the first of them has shown the link's own rate. */
 	each_us = us / packets;
 	first_us = tcp_min_rtt(tp) + max(ca->first_delivered, 1U) * each_us - each_us;
 	first_us = rtt_us + each_us - min(first_us, rtt_us + each_us);
-	if (first_us + FIRST_SAVES_US < each_us && first_us < each_us / 4 * 3 &&
+	if (us > waited_us && first_us + FIRST_SAVES_US < each_us && first_us < each_us / 4 * 3 &&
 	    ca->first_gap_us < us / 2) {
 		ca->best = scale(rtt_us, PACKET, max(first_us, each_us / 16));
 		/* What delays one of them by half as much may have delayed the answer to the SYN. */
@@ -1626,6 +1633,20 @@ static void look(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 
 	}
 }
 
+/*
+ * What the way back delays the packets of this look beyond the base, us, as far as their time stamps show it: these have
+ * milliseconds, and their base rises where noise lets few packets through without delay.
+ */
+static inline u32 backward_us(const struct fairwind *ca)
+{
+	u32 forward_us = ca->forward * 16U + 1000 + 4U * ca->noise_us;
+
+	if (!ca->has_forward || ca->base_us == NONE || ca->look_us == NONE ||
+	    ca->look_us <= ca->base_us + forward_us)
+		return 0;
+	return min(ca->look_us - ca->base_us - forward_us, BACKWARD_MOST * ca->base_us);
+}
+
 static void send(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -1643,7 +1664,13 @@ static void send(struct sock *sk)
 		sk->sk_pacing_rate =
 			min(window_rate(sk, ca->own / 2, rtt_us), (u64)sk->sk_max_pacing_rate);
 	} else {
-		set_fine_window(sk, own_share(ca), rtt_us);
+		u32 share = own_share(ca);
+		u32 more = scale(share, backward_us(ca), rtt_us) / PACKET;
+
+		set_fine_window(sk, share, rtt_us);
+		/* The rate is that of the window; what waits on the way back is in flight besides. */
+		if (share >= 4 * PACKET)
+			tp->snd_cwnd = min(tp->snd_cwnd + more, tp->snd_cwnd_clamp);
 		if (ca->is_eased && before(tp->delivered, ca->reduce_after))
 			sk->sk_pacing_rate -= sk->sk_pacing_rate / 8;
 		else

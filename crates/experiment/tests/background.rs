@@ -74,9 +74,14 @@ fn over(duration_s: u64, link: &str, rest: &str, folder: &Path) -> Arrived {
 
 /// What a background flow alone carries over a link with these fields from 5 s to 20 s, Mbit/s: the mean of six seeds.
 fn mean_alone(link: &str) -> f64 {
+    mean_beside(link, "")
+}
+
+/// The same with what follows the link in the file.
+fn mean_beside(link: &str, rest: &str) -> f64 {
     let seeds = 1..=6;
     let count = seeds.clone().count() as f64;
-    let text = text(20, link, "");
+    let text = text(20, link, rest);
     let carried = seeds.map(|seed| run(&text, Path::new(""), seed).mbps(0, 5, 20));
     carried.sum::<f64>() / count
 }
@@ -240,6 +245,35 @@ reverse = {{ bandwidth = "unlimited", queue = "unlimited", aggregation = {{ inte
         );
         let carried = arrived.mbps(0, 5, 20);
         assert!(carried > 40.0, "{interval}: {carried}");
+    }
+}
+
+#[test]
+fn beside_an_upload_it_has_most_of_the_way_there() {
+    // As much in flight as the link alone carries would leave a half, for the upload doubles the round-trip time.
+    for (mbps, delay_ms, queue, least) in [
+        (10, 10, 17, 0.7),
+        (10, 30, 50, 0.8),
+        (100, 10, 167, 0.8),
+        (100, 30, 500, 0.75),
+    ] {
+        let link = format!(
+            r#"
+bandwidth = "{mbps}Mbit/s"
+delay = "{delay_ms}ms"
+queue = "{queue}pkt"
+reverse = {{ bandwidth = "{mbps}Mbit/s", queue = "{queue}pkt" }}
+"#
+        );
+        let upload = r#"
+[[flow]]
+name = "upload"
+from = "far"
+to = "near"
+congestion_control = "cubic"
+"#;
+        let mean = mean_beside(&link, upload) / (f64::from(mbps) * 1448.0 / 1500.0);
+        assert!(mean > least, "{mbps} Mbit/s, {delay_ms} ms: {mean}");
     }
 }
 

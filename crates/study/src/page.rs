@@ -116,6 +116,11 @@ fn runs_file(page: &Path, engines: Engines) -> PathBuf {
     folder.join(format!("data/{name}-{}.csv", engines.word()))
 }
 
+/// Whether [`write_runs`] has written for this page before.
+pub fn has_runs(page: &Path, engines: Engines) -> bool {
+    runs_file(page, engines).exists()
+}
+
 /// Reads what [`write_runs`] has written.
 ///
 /// # Errors

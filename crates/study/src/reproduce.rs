@@ -85,11 +85,10 @@ fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Er
     if let Some(page) = &request.page {
         // What takes hours does not fail at its end.
         fs::read_to_string(page).map_err(Error::at(page))?;
-        if !task.is_whole() {
+        // What is kept need not be all.
+        let is_completed = is_kept && plan.study.completes_pages && page::has_runs(page, engines);
+        if is_completed || !task.is_whole() {
             task.earlier = Some(page::read_runs(page, engines)?);
-        } else if is_kept && plan.study.completes_pages {
-            // What is kept need not be all.
-            task.earlier = page::read_runs(page, engines).ok();
         }
     }
     let made = (plan.study.carry_out)(&task)?;
