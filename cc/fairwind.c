@@ -189,6 +189,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define HOLD_DENSE 8
 /* The base of one-way delays rises by 16 us in this time, because clocks drift, us: 160 ppm. */
 #define DRIFT_US 100000U
+/* What sparse looks have shown of the way forward counts for more by so much with each further one, 16 us. */
+#define FORWARD_FADES 8U
 /* The way back delays packets by so many base delays at most, as far as what is in flight goes. */
 #define BACKWARD_MOST 16U
 /* While one connection leads, the others between these hosts share this part of the window. */
@@ -1601,6 +1603,21 @@ static inline bool is_window_used(struct sock *sk, const struct rate_sample *rs)
 	       (share < 4 * PACKET || tcp_sk(sk)->max_packets_out >= share / (2 * PACKET));
 }
 
+/*
+ * The longest that a receiver holds selective acknowledgements back, so that one tells of several packets: as much of
+ * a delay may be of no queue. Linux does so for a twentieth of the round trip (tcp_ack_snd_check). Where losses are
+ * congestion, it may be what a small buffer holds, and counts.
+ */
+static inline u32 held_us(struct sock *sk, u32 rtt_us)
+{
+	const struct fairwind *ca = inet_csk_ca(sk);
+
+	if (!tcp_sk(sk)->sacked_out || ca->base_us == NONE || rtt_us <= ca->base_us ||
+	    (ca->loss_queue_us && ca->is_congested))
+		return 0;
+	return min(min(ca->base_us / 20, SACK_HELD_MAX_US), rtt_us - ca->base_us);
+}
+
 /* Takes a sample into the look, and judges it when the look is over. */
 static void look(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 now_us)
 {
@@ -1612,13 +1629,18 @@ static void look(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 
 	if (before(rs->prior_delivered, ca->after))
 		return;
 	if (ca->look_us == NONE) {
+		/* Few samples say little by milliseconds: those of the look before count, too, less and less. */
+		if (ca->mode == YIELD && ca->samples && ca->samples < SAMPLES)
+			ca->forward = (u16)min(ca->forward + FORWARD_FADES, 65535U);
+		else
+			ca->forward = (u16)~0U;
 		ca->samples = 0;
 		ca->look_start_us = now_us;
-		ca->forward = (u16)~0U;
 	}
+	/* What the receiver has held back is before its time stamp. */
 	if (tsval)
 		ca->forward = min(ca->forward, forward_change(sk, tsval, rtt_us));
-	ca->look_us = min(ca->look_us, rtt_us);
+	ca->look_us = min(ca->look_us, rtt_us - held_us(sk, rtt_us));
 	ca->samples = min(ca->samples + 1U, SAMPLES);
 	us = now_us - ca->look_start_us;
 	round_us = ca->base_us == NONE ? rtt_us : ca->base_us;
@@ -1986,21 +2008,6 @@ static inline bool has_nothing_left(const struct tcp_sock *tp)
 	return !tp->packets_out && tp->write_seq == tp->snd_nxt;
 }
 
-/*
- * The longest that a receiver holds selective acknowledgements back, so that one tells of several packets: as much of
- * a delay may be of no queue. Linux does so for a twentieth of the round trip (tcp_ack_snd_check). Where losses are
- * congestion, it may be what a small buffer holds, and counts.
- */
-static inline u32 held_us(struct sock *sk, u32 rtt_us)
-{
-	const struct fairwind *ca = inet_csk_ca(sk);
-
-	if (!tcp_sk(sk)->sacked_out || ca->base_us == NONE || rtt_us <= ca->base_us ||
-	    (ca->loss_queue_us && ca->is_congested))
-		return 0;
-	return min(min(ca->base_us / 20, SACK_HELD_MAX_US), rtt_us - ca->base_us);
-}
-
 static void follow_law(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 now_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
@@ -2018,7 +2025,7 @@ static void follow_law(struct sock *sk, const struct rate_sample *rs, u32 rtt_us
 	else if (ca->mode == TRAIN)
 		watch_train(sk, rs, rtt_us, now_us);
 	else if (rtt_us)
-		look(sk, rs, rtt_us - held_us(sk, rtt_us), now_us);
+		look(sk, rs, rtt_us, now_us);
 	/* Looks may be rare. */
 	if (ca->mode == YIELD && !before(now_us, ca->due_us) && ca->is_leader)
 		begin_train(sk);

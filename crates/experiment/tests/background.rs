@@ -109,6 +109,15 @@ congestion_control = "fairwind"
     )
 }
 
+/// A Cubic flow the other way.
+const UPLOAD: &str = r#"
+[[flow]]
+name = "upload"
+from = "far"
+to = "near"
+congestion_control = "cubic"
+"#;
+
 /// A flow of Cubic from the same host, to which more of its fields are added.
 const CUBIC: &str = r#"
 [[flow]]
@@ -265,16 +274,22 @@ queue = "{queue}pkt"
 reverse = {{ bandwidth = "{mbps}Mbit/s", queue = "{queue}pkt" }}
 "#
         );
-        let upload = r#"
-[[flow]]
-name = "upload"
-from = "far"
-to = "near"
-congestion_control = "cubic"
-"#;
-        let mean = mean_beside(&link, upload) / (f64::from(mbps) * 1448.0 / 1500.0);
+        let mean = mean_beside(&link, UPLOAD) / (f64::from(mbps) * 1448.0 / 1500.0);
         assert!(mean > least, "{mbps} Mbit/s, {delay_ms} ms: {mean}");
     }
+}
+
+#[test]
+fn losses_do_not_hide_that_the_queue_is_on_the_way_back() {
+    let link = r#"
+bandwidth = "134Mbit/s"
+delay = "27ms"
+queue = "160pkt"
+loss = 0.0002
+reverse = { bandwidth = "68Mbit/s", queue = "590pkt", loss = 0 }
+"#;
+    let mbps = mean_beside(link, UPLOAD);
+    assert!(mbps > 65.0, "{mbps}");
 }
 
 #[test]
