@@ -464,6 +464,14 @@ static inline u32 noise_part_us(struct sock *sk)
 		   min(scale(ca->base_us, param(sk, noise), 1024), NOISE_MAX_US));
 }
 
+/* What the second packet of a pair waits for the first, us. The SYN has taken next to no time on the link. */
+static inline u32 pair_us(const struct fairwind *ca)
+{
+	if (!is_sparse(own_share(ca), ca->base_us))
+		return 0;
+	return max(packet_us(ca), min((u32)ca->syn_saves_us, own_packet_us(ca)));
+}
+
 /*
  * The queueing delay tolerated: a constant, a packet on the link, some packets at the own rate, and
  * the noise of the path. The third makes small flows bear more than large ones, so that they come to
@@ -487,10 +495,7 @@ static inline u32 tolerated_us(struct sock *sk)
 	/* A packet of another connection between these hosts may be before it. */
 	if (ca->members > 1 && !is_even(ca))
 		us += packet_us(ca);
-	/* The second packet of a pair waits for the first. The SYN has taken next to no time on the link. */
-	if (is_sparse(own_share(ca), ca->base_us))
-		us += max(packet_us(ca), min((u32)ca->syn_saves_us, own_packet_us(ca)));
-	return us;
+	return us + pair_us(ca);
 }
 
 /* Above what a queue is large. Where losses come with queues, there is no time to look twice. */
@@ -1058,6 +1063,11 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 			    now_us - ca->round_start_us < param(sk, quiet) * ca->base_us)
 				break;
 			ca->clean = 0;
+			/* What a pair is allowed may hide a longer route: it has come back in vain. */
+			if (ca->suspects && queue_us > tolerated - pair_us(ca)) {
+				ca->due_us = now_us;
+				break;
+			}
 			come_back(sk, now_us);
 			ca->free = max(ca->free, scale(ca->own, param(sk, belief), RAMP_LEAST));
 			ramp(sk, us, now_us);
