@@ -189,6 +189,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define HOLD_DENSE 8
 /* The base of one-way delays rises by 16 us in this time, because clocks drift, us: 160 ppm. */
 #define DRIFT_US 100000U
+/* Time stamps count milliseconds, us. */
+#define STAMP_US 1000U
 /* What sparse looks have shown of the way forward counts for more by so much with each further one, 16 us. */
 #define FORWARD_FADES 8U
 /* The way back delays packets by so many base delays at most, as far as what is in flight goes. */
@@ -967,7 +969,7 @@ static void learn_noise(struct fairwind *ca, u32 queue_us)
 static u16 forward_change(struct sock *sk, u32 tsval, u32 rtt_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
-	u16 forward = (u16)((tsval * 1000 - ((u32)tcp_sk(sk)->tcp_mstamp - rtt_us)) / 16);
+	u16 forward = (u16)((tsval * STAMP_US - ((u32)tcp_sk(sk)->tcp_mstamp - rtt_us)) / 16);
 
 	if (!ca->has_forward)
 		ca->forward_base = forward - min(rtt_us - min(ca->base_us, rtt_us), 1U << 18) / 16;
@@ -1436,8 +1438,8 @@ static void watch_first_window(struct sock *sk, u32 rtt_us, u32 now_us)
 	rtt_us -= min(us, rtt_us);
 	if (rtt_us < tcp_min_rtt(tp))
 		return;
-	/* A queue on the way back brings ACKs closer together than the packets came. Time stamps have milliseconds. */
-	waited_us -= min(waited_us, 1000U);
+	/* A queue on the way back brings ACKs closer together than the packets came. */
+	waited_us -= min(waited_us, STAMP_US);
 	us = max(us, waited_us);
 	ca->free = (u32)min((u64)packets * PACKET * rtt_us / us, 1ULL << 26);
 	ca->packet_quarter_us = (u16)min(us * 4 / packets, 65000U);
@@ -1666,12 +1668,12 @@ static void look(struct sock *sk, const struct rate_sample *rs, u32 rtt_us, u32 
 }
 
 /*
- * What the way back delays the packets of this look beyond the base, us, as far as their time stamps show it: these have
- * milliseconds, and their base rises where noise lets few packets through without delay.
+ * What the way back delays the packets of this look beyond the base, us, as far as their time stamps show it, whose base
+ * rises where noise lets few packets through without delay.
  */
 static inline u32 backward_us(const struct fairwind *ca)
 {
-	u32 forward_us = ca->forward * 16U + 1000 + 4U * ca->noise_us;
+	u32 forward_us = ca->forward * 16U + STAMP_US + 4U * ca->noise_us;
 
 	if (!ca->has_forward || ca->base_us == NONE || ca->look_us == NONE ||
 	    ca->look_us <= ca->base_us + forward_us)

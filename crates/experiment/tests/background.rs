@@ -342,8 +342,12 @@ reverse = { bandwidth = "unlimited", queue = "unlimited" }
 "#;
     for start_ms in [1, 11, 21, 31, 41, 51] {
         let start = format!("start = \"{start_ms}ms\"");
-        let carried = over(34, link, &start, folder.path()).mbps(0, 19, 23);
-        assert!(carried > 7.0, "{start_ms} ms: {carried}");
+        let arrived = over(34, link, &start, folder.path());
+        let carried = [(19, 23), (26, 34)].map(|(from, to)| arrived.mbps(0, from, to));
+        assert!(
+            carried.iter().all(|&mbps| mbps > 7.0),
+            "{start_ms} ms: {carried:?}"
+        );
     }
 }
 
@@ -504,12 +508,12 @@ fn over_a_short_path_its_own_bursts_are_nobody_elses() {
 fn noise_that_has_made_the_first_window_look_like_turns_is_found_out() {
     let jitter = "jitter = { amount = \"1ms\" }\nreverse = { bandwidth = \"unlimited\", queue = \"unlimited\", jitter = \"0ms\" }";
     let held = "reverse = { bandwidth = \"unlimited\", queue = \"unlimited\", aggregation = { interval = \"1ms\" } }";
-    for (noise, delay_us, queue) in [
-        (jitter, 5_164, 17),
-        (jitter, 15_508, 50),
-        (held, 5_164, 17),
-        (held, 15_508, 50),
-        (held, 15_358, 50),
+    for (noise, delay_us, queue, at_least) in [
+        (jitter, 5_164, 17, 6.0),
+        (jitter, 15_508, 50, 6.0),
+        (held, 5_164, 17, 8.5),
+        (held, 15_508, 50, 8.5),
+        (held, 15_358, 50, 8.5),
     ] {
         let text = format!(
             r#"
@@ -543,7 +547,7 @@ congestion_control = "fairwind"
         let least = carried.iter().copied().fold(f64::INFINITY, f64::min);
         let mean = carried.iter().sum::<f64>() / carried.len() as f64;
         assert!(
-            least > 6.0 && mean > 9.0,
+            least > at_least && mean > 9.0,
             "{noise}, {delay_us} us: {least}, mean {mean}"
         );
     }
