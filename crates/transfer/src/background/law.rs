@@ -15,7 +15,8 @@
 //! - **cruise**: it grows by 1/16 a round trip; from seven eighths of what the path has carried on by 1/128, and faster after
 //!   some round trips beyond that without a queue.
 //! - **check**: a queue has been seen twice, or once if it was large or packets came out of order with it. The window is
-//!   what arrived in the base round trip, less a sixteenth. If the queue has gone when all has come that the kernel had told
+//!   what arrived in the base round trip, less a sixteenth. Where the sender has stalled and then sent at once, the queue goes
+//!   without that, and the round-trip time is as old as the stall. If the queue has gone when all has come that the kernel had told
 //!   before (it rounds up, so that its right edge goes on by some of what arrives until the lower window is reached), it was the
 //!   download's own.
 //! - **bursts**: a round-trip time that rises by more than 5 ms within 50 ms, beyond the sender's own bursts, and stays for
@@ -286,9 +287,7 @@ impl Law {
         let rise = self.rise(seen, rtt, base);
         // Others in the background, which are known, start and make room, too.
         let is_burst = self.is_burst(seen.at, base, rise) && !beside.is_shared();
-        if is_burst && self.is_own(rise, base, beside) {
-            self.lately.clear();
-        } else if is_burst {
+        if is_burst && !self.is_own(rise, base, beside) {
             self.make_way(seen.at, rise);
             if self.mode == Mode::Cruise {
                 self.begin_check(seen.at, rtt + (rtt - base));
@@ -321,6 +320,12 @@ impl Law {
         let queue = least - base;
         let has_lost = seen.out_of_order > self.out_of_order;
         self.out_of_order = seen.out_of_order;
+        // That goes without an answer, unless less arrives than the path carries.
+        let is_steady = self.mode == Mode::Cruise;
+        if is_steady && queue > tolerated && self.has_sent_at_once(queue, base, beside) {
+            self.due = seen.at + STEP_LEAST;
+            return;
+        }
         // A loss with a queue is one of a full buffer; there is no time to look twice.
         let is_full = has_lost && most - base > tolerated;
         self.is_bursty = most - base > tolerated;
@@ -441,35 +446,55 @@ impl Law {
             && at > self.burst_at + base / 2
     }
 
-    /// Whether such a rise is the download's own, whose sender has stalled and then sent at once. Others' bursts come
-    /// between what arrives of the download, so that it is less than the path carries.
+    /// Whether such a rise is the download's own. Others' bursts come between what arrives of the download, so that it is
+    /// less than the path carries.
     fn is_own(&self, rise: Duration, base: Duration, beside: &Beside) -> bool {
+        self.latest_low()
+            .is_some_and(|low| self.is_all_since(low, rise, base, beside))
+            || self.has_sent_at_once(rise, base, beside)
+    }
+
+    /// Whether the sender has stalled and then sent at once, and what it sent made this queue.
+    fn has_sent_at_once(&self, queue: Duration, base: Duration, beside: &Beside) -> bool {
+        let Some(low) = self.latest_low() else {
+            return false;
+        };
+        let next = self.lately.iter().skip(1);
+        let mut pairs = self.lately.iter().zip(next).take(low);
+        let has_stalled = pairs.any(|(one, next)| one.2 == next.2);
+        has_stalled && self.is_all_since(low + 1, queue, base, beside)
+    }
+
+    /// The latest of the moments at which the round-trip time was low.
+    fn latest_low(&self) -> Option<usize> {
+        let floor = self.lately.iter().map(|(_, rtt, _)| *rtt).min()?;
+        self.lately
+            .iter()
+            .rposition(|(_, rtt, _)| *rtt <= floor + FALLS)
+    }
+
+    /// Whether all that the path carries has arrived since that moment, but for a quarter of what makes such a queue.
+    fn is_all_since(
+        &self,
+        moment: usize,
+        queue: Duration,
+        base: Duration,
+        beside: &Beside,
+    ) -> bool {
         let path = if self.path > 0.0 {
             self.path
         } else {
             self.carried
         };
         let rate = path / base.as_secs_f64().max(1e-6) - beside.total();
-        let floor = self.lately.iter().map(|(_, rtt, _)| *rtt).min();
-        let low = floor.unwrap_or_default() + FALLS;
-        let is_low = |(_, rtt, _): &(Duration, Duration, u64)| *rtt <= low;
-        let Some(before) = self.lately.iter().rposition(is_low) else {
+        let (Some((began, _, had)), Some((now, _, has))) =
+            (self.lately.get(moment), self.lately.back())
+        else {
             return false;
         };
-        let is_all_since = |moment: usize| {
-            let (Some((began, _, had)), Some((now, _, has))) =
-                (self.lately.get(moment), self.lately.back())
-            else {
-                return false;
-            };
-            let all = rate * (*now - *began).as_secs_f64();
-            let own = has.saturating_sub(*had) as f64;
-            all - own < rate * rise.as_secs_f64() / 4.0
-        };
-        let next = self.lately.iter().skip(1);
-        let mut pairs = self.lately.iter().zip(next).take(before);
-        let has_stalled = pairs.any(|(one, next)| one.2 == next.2);
-        rate > 0.0 && (is_all_since(before) || (has_stalled && is_all_since(before + 1)))
+        let all = rate * (*now - *began).as_secs_f64();
+        let own = has.saturating_sub(*had) as f64;
+        rate > 0.0 && all - own < rate * queue.as_secs_f64() / 4.0
     }
 
     /// Makes room for a slow start, of which a burst has just arrived.
@@ -896,15 +921,15 @@ mod tests {
         assert!(window < before / 10 * 9, "{before}, {window}");
     }
 
-    /// The window, relative to before, after a pause of four looks and as many of a queue with this part of the link.
-    fn window_after_a_pause(part: f64) -> f64 {
-        let mut path = Path::new(100.0, 200);
+    /// The window, relative to before, after a pause of four looks and some of a queue with this part of the link.
+    fn window_after_a_pause(base_ms: u64, part: f64, looks: usize) -> f64 {
+        let mut path = Path::new(100.0, base_ms);
         path.pass(20.0);
         while path.law.mode != Mode::Cruise || path.law.warned > 0 {
             path.pass(0.01);
         }
         let before = f64::from(path.law.window());
-        for step in 0..8 {
+        for step in 0..4 + looks {
             let (arrives, queue_ms) = if step < 4 { (0.0, 0) } else { (part, 30) };
             path.at += STEP;
             path.received += arrives * path.rate * STEP.as_secs_f64();
@@ -919,10 +944,12 @@ mod tests {
 
     #[test]
     fn a_sender_that_stalls_and_then_sends_at_once_is_not_taken_for_others() {
-        let alone = window_after_a_pause(1.0);
-        assert!(alone > 0.97, "{alone}");
-        let beside_others = window_after_a_pause(0.5);
-        assert!(beside_others < 0.9, "{beside_others}");
+        for (base_ms, looks) in [(200, 4), (20, 3), (60, 3)] {
+            let alone = window_after_a_pause(base_ms, 1.0, looks);
+            assert!(alone > 0.97, "{base_ms} ms: {alone}");
+            let beside_others = window_after_a_pause(base_ms, 0.5, looks);
+            assert!(beside_others < 0.9, "{base_ms} ms: {beside_others}");
+        }
     }
 
     #[test]
