@@ -102,6 +102,9 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define UNDERSHOOT 64U
 /* A sender with this share of the link, 1/256, or more has nobody of its kind to leave something to. */
 #define SHARE_WHOLE 248U
+/* Packets that TCP sends at once at most; over a round trip of next to nothing as many, and half with each 2^TSO_RTT_LOG us. */
+#define TSO_MAX 44U
+#define TSO_RTT_LOG 9
 /* What it leaves of a smaller share: that share, times what is missing to the whole, by this. */
 #define SHARE_LEFT 3U
 /* The ramp ends this share below what was free. */
@@ -640,15 +643,43 @@ static void grow(struct sock *sk, u32 us)
 }
 
 /*
+ * The share of the link that this window is, 1/256. The first window has shown the time of a packet; where it has not, it is
+ * unknown: 0.
+ */
+static inline u32 link_share(const struct fairwind *ca, u32 window)
+{
+	return min(scale(window, ca->packet_quarter_us, 4 * ca->base_us), SHARE_WHOLE);
+}
+
+/*
  * What a sender leaves of its window to others of its kind: a part of it that grows with its share of the link.
- * As all of them see the same queues, shares become equal. The first window has shown the time of a
- * packet; where it has not, nothing is left.
+ * As all of them see the same queues, shares become equal.
  */
 static inline u32 left_to_others(const struct fairwind *ca, u32 window)
 {
-	u32 share = min(scale(window, ca->packet_quarter_us, 4 * ca->base_us), SHARE_WHOLE);
+	u32 share = link_share(ca, window);
 
 	return scale(window, share * (SHARE_WHOLE - share), 65536 * SHARE_LEFT);
+}
+
+/*
+ * TCP sends several packets at once (tcp_tso_autosize): those of a millisecond, and more over short paths, but no more than
+ * half of the window. In the mean, half of them wait at the link though the looks are empty. Who has the link to itself has
+ * so much in flight besides what the link carries of this window; where losses come with queues, no more than an eighth of
+ * the buffer.
+ */
+static inline u32 waiting(const struct fairwind *ca, u32 window)
+{
+	u32 packets = scale(window / PACKET, 1000, ca->base_us) +
+		      (TSO_MAX >> min(ca->base_us >> TSO_RTT_LOG, 31U));
+	u32 more;
+
+	packets = min(max(min(packets, TSO_MAX), 2U), ca->window / PACKET / 2);
+	more = packets * PACKET / 2;
+	if (ca->loss_queue_us && ca->is_congested)
+		more = min(more, scale(window, ca->loss_queue_us, ca->base_us) / 8);
+	more = min(more, ca->window - min(window, ca->window));
+	return ca->members < 2 && link_share(ca, window + more) == SHARE_WHOLE ? more : 0;
 }
 
 /*
@@ -717,8 +748,11 @@ static void cut(struct sock *sk, u32 queue_us, u32 tolerated, u32 now_us)
 	} else {
 		u32 below = carried / UNDERSHOOT;
 
-		if (ca->mode == CRUISE)
+		if (ca->mode == CRUISE) {
 			below = max(below, left_to_others(ca, carried));
+			carried += waiting(ca, carried);
+			ca->free = max(ca->free, carried);
+		}
 		set_window(sk, carried - below);
 	}
 	ca->mode = CHECK;
@@ -831,7 +865,7 @@ static void go_on(struct sock *sk, u32 now_us)
 	begin_round(ca, now_us);
 	ca->mode = ca->window < ca->free - ca->free / 8 ? RAMP : CRUISE;
 	/* Noise may have made what the first window showed. */
-	if (!ca->is_proven && 4U * ca->noise_us > packet_time(ca, ca->free))
+	if (!ca->is_proven && 5U * ca->noise_us > packet_time(ca, ca->free))
 		ca->best = ca->free;
 	if (ca->free < ca->best - ca->best / 8 && !ca->is_shared && !ca->is_limited) {
 		if (ca->free >= 4 * PACKET && !before(now_us, ca->due_us))
@@ -1065,8 +1099,8 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 			    now_us - ca->round_start_us < param(sk, quiet) * ca->base_us)
 				break;
 			ca->clean = 0;
-			/* What a pair is allowed may hide a longer route: it has come back in vain. */
-			if (ca->suspects && queue_us > tolerated - pair_us(ca)) {
+			/* What is tolerated may hide a longer route: it has come back in vain. */
+			if (ca->suspects && queue_us > min(tolerated - pair_us(ca), tolerated - tolerated / 4)) {
 				ca->due_us = now_us;
 				break;
 			}

@@ -401,14 +401,15 @@ fn where_losses_are_congestion_it_grows_by_a_part_of_the_buffer_and_by_more_when
 
 #[test]
 fn a_queue_is_answered_with_the_exact_cut() {
-    // 20,300 us against 20,000 is no more than a window that grows by a packet a round explains twice over
-    // and what is tolerated: the link carries 200/203, and 1/64 less empties the queue.
+    // 20,560 us against 20,000 is no more than a window that grows by a packet a round explains twice over
+    // and what is tolerated: the link carries 2000/2056, and 1/64 less empties the queue. Four packets are sent at once, those of
+    // a millisecond, of which two wait in the mean.
     let mut path = Path::cruising();
     let before = path.window();
     path.rounds_until(3, BASE + 560, |path| path.window() < before);
     near(
         path.window(),
-        (f64::from(before) * 20.0 / 20.56 * 63.0 / 64.0) as u32,
+        (f64::from(before) * 20.0 / 20.56 * 63.0 / 64.0 + 2.0) as u32,
         1,
     );
 }
@@ -434,20 +435,20 @@ fn left_by_a_cut(group: impl IntoIterator<Item = u64>) -> f64 {
 
 #[test]
 fn groups_that_were_sent_at_once_correct_what_the_first_window_has_shown() {
-    // It has the link to itself, and a packet takes 100 us.
+    // It has the link to itself, and a packet takes 100 us. Of nine that are sent at once half wait: a fortieth of 200.
     let alone = left_by_a_cut((0..8).map(|pair| 200 * pair));
-    assert!((0.97..0.99).contains(&alone), "{alone}");
+    assert!((0.99..1.01).contains(&alone), "{alone}");
     // It takes 85 us, so that it has six sevenths of the link, and leaves a twenty-fifth to others.
     let part = left_by_a_cut((0..8).map(|pair| 170 * pair));
     assert!((0.94..0.96).contains(&part), "{part}");
     // Hosts were not as late as that: others take turns, or the delay varies.
     for pair_us in [100, 400] {
         let other = left_by_a_cut((0..8).map(|pair| pair_us * pair));
-        assert!((0.97..0.99).contains(&other), "{other}");
+        assert!((0.99..1.01).contains(&other), "{other}");
     }
     // Four pairs and another four were acknowledged together: that says nothing, though they are as far apart as before.
     let lumps = left_by_a_cut((0..8).map(|pair| 700 * (pair / 4)));
-    assert!((0.97..0.99).contains(&lumps), "{lumps}");
+    assert!((0.99..1.02).contains(&lumps), "{lumps}");
 }
 
 #[test]

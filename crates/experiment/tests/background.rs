@@ -498,6 +498,17 @@ proptest! {
 }
 
 #[test]
+fn alone_it_has_what_the_link_carries_though_it_sends_several_packets_at_once() {
+    // Of 96.5 % that are payload.
+    for (bandwidth, queue, least) in [("10Mbit/s", 17, 9.5), ("1000Mbit/s", 1667, 945.0)] {
+        let link =
+            format!("bandwidth = \"{bandwidth}\"\ndelay = \"10ms\"\nqueue = \"{queue}pkt\"");
+        let mbps = mean_alone(&link);
+        assert!(mbps > least, "{bandwidth}: {mbps}");
+    }
+}
+
+#[test]
 fn over_a_short_path_its_own_bursts_are_nobody_elses() {
     // The kernel sends half of the window at once here.
     let mbps = mean_alone("bandwidth = \"100Mbit/s\"\ndelay = \"515us\"\nqueue = \"33pkt\"");
