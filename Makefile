@@ -31,7 +31,7 @@ help:
 	@echo "make dccs             transfers of the thesis on dynamic congestion control, in the simulator (20 minutes)"
 	@echo "make dccs-lab         the same, scaled down, by servers and advisor on the running kernel (root, 50 minutes)"
 	@echo "make drsftp           transfers of the drsFTP paper, on the running kernel (root, an hour and a half)"
-	@echo "make demonstration     the demonstration on five days, on the running kernel and in the simulator (root, 15 minutes)"
+	@echo "make demonstration     the demonstration on five days and the long path, on the running kernel and in the simulator (root, 45 minutes)"
 	@echo "make background       background transfers: what they take, and what others keep"
 	@echo "make validation       simulator and kernel compared, cell by cell (root, 18 minutes)"
 	@echo "make kernels          what works on other kernels, in virtual machines (10 minutes, fetches 300 MB)"
