@@ -1100,7 +1100,8 @@ static void judge(struct sock *sk, u32 look_us, u32 us, bool is_used, u32 now_us
 				break;
 			ca->clean = 0;
 			/* What is tolerated may hide a longer route: it has come back in vain. */
-			if (ca->suspects && queue_us > min(tolerated - pair_us(ca), tolerated - tolerated / 4)) {
+			if (ca->suspects &&
+			    queue_us > min(tolerated - pair_us(ca), tolerated - tolerated / 4)) {
 				ca->due_us = now_us;
 				break;
 			}

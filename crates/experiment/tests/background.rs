@@ -501,8 +501,7 @@ proptest! {
 fn alone_it_has_what_the_link_carries_though_it_sends_several_packets_at_once() {
     // Of 96.5 % that are payload.
     for (bandwidth, queue, least) in [("10Mbit/s", 17, 9.5), ("1000Mbit/s", 1667, 945.0)] {
-        let link =
-            format!("bandwidth = \"{bandwidth}\"\ndelay = \"10ms\"\nqueue = \"{queue}pkt\"");
+        let link = format!("bandwidth = \"{bandwidth}\"\ndelay = \"10ms\"\nqueue = \"{queue}pkt\"");
         let mbps = mean_alone(&link);
         assert!(mbps > least, "{bandwidth}: {mbps}");
     }
