@@ -102,7 +102,7 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define UNDERSHOOT 64U
 /* A sender with this share of the link, 1/256, or more has nobody of its kind to leave something to. */
 #define SHARE_WHOLE 248U
-/* Packets that TCP sends at once at most; over a round trip of next to nothing as many, and half with each 2^TSO_RTT_LOG us. */
+/* TCP sends no more packets at once; what it adds to those of a millisecond halves with each 2^TSO_RTT_LOG us of round trip. */
 #define TSO_MAX 44U
 #define TSO_RTT_LOG 9
 /* What it leaves of a smaller share: that share, times what is missing to the whole, by this. */

@@ -321,8 +321,8 @@ impl Law {
         let has_lost = seen.out_of_order > self.out_of_order;
         self.out_of_order = seen.out_of_order;
         // That goes without an answer, unless less arrives than the path carries.
-        let is_steady = self.mode == Mode::Cruise;
-        if is_steady && queue > tolerated && self.has_sent_at_once(queue, base, beside) {
+        let may_be_own = self.mode == Mode::Cruise && queue > tolerated;
+        if may_be_own && self.has_sent_at_once(queue, base, beside) {
             self.due = seen.at + STEP_LEAST;
             return;
         }
