@@ -12,8 +12,8 @@
  *
  * Signals
  *	looks		The least round-trip time of a quarter of a round, of packets sent after the
- *			latest change of the window only. The least passes over ACKs in pairs and the
- *			sender's own bursts.
+ *			latest cut, yield, train or burst only. The least passes over ACKs in pairs and
+ *			the sender's own bursts.
  *	base delay	The least look so far. It has no expiry, which a standing queue of others would
  *			use; a train (below) raises it when the route has changed.
  *	queue		A look less the base delay, but no more than the packets came later to the
@@ -42,8 +42,8 @@
  *			turns with it.
  *
  * Modes
- *	RAMP		Towards what was free when a queue was last seen: twice a round below a quarter
- *			of it, an eighth more a round above, up to fifteen sixteenths. At the start what
+ *	RAMP		Towards what was free when a queue was last seen: doubling every round below a
+ *			quarter of it, an eighth more a round above, up to fifteen sixteenths. At the start what
  *			is free is the rate at which the first window's packets came out of the link.
  *	CRUISE		Growth by the square root of the window a round, and by no more than the queue
  *			tolerated. After some rounds without a queue, faster and faster.
@@ -109,7 +109,10 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define SHARE_LEFT 3U
 /* The ramp ends this share below what was free. */
 #define RAMP_GAP 16U
-/* It may have waited for this share of the advised round-trip time, or so long if that is less, us. */
+/*
+ * Who jumps has waited no longer than this share of the advised round-trip time, or so long if that is less, us. What is
+ * tolerated counts at least.
+ */
 #define JUMP_WAIT 32U
 #define JUMP_WAIT_US 4000U
 /* Less than so many windows are reached as soon by doubling twice: a jump takes a round-trip time, and is looked at for another. */
@@ -128,7 +131,7 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define PACKET_MAX_US 1300U
 /* What a group of packets corrects the time of one by: this share. */
 #define PACKET_STEP 128U
-/* Time before the first train, us; it doubles so often. */
+/* Time before the first train, us; it doubles up to so often. */
 #define TRAIN_GAP_US 1000000U
 #define TRAIN_WAIT_MAX 5
 #define TRAIN_GAP_MAX_US (TRAIN_GAP_US << TRAIN_WAIT_MAX)
@@ -150,12 +153,13 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define RUN_LEAST 4U
 /* A run that has not come back so long after four round trips never will, us. */
 #define RUN_TIMEOUT_US 4000000U
-/* Time after a burst that showed nothing, us; it doubles so often. */
+/* Time after a burst that showed nothing, us, or eight base delays, if longer; it doubles with each after the first. */
 #define BURST_GAP_US 250000U
 #define BURST_WAIT_MAX 8
 /* Time before the first one, us, if the first window came back unevenly: noise is learnt meanwhile. */
 #define UNEVEN_WAIT_US 2000000U
-/* As often after a burst that showed one queue for all, and at most where there has been fair queueing. */
+/* That wait, before it becomes longer, is this at least after a burst that showed one queue for all; and this at most where
+ * there has been fair queueing. */
 #define BURST_WAIT_ONE_QUEUE 5
 #define BURST_WAIT_FAIR 2
 /* Noise of hosts, us, which is no queue. */
@@ -176,10 +180,10 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define TRAINS_EARLY 2U
 /* Packets that take so long on the link together count as one where senders are to come to equal shares. */
 #define QUANTUM_US 100U
-/* The way up from a yield does not end below `belief` of this share, 1/1792, of what it last had to itself: half. */
+/* The way up from a yield leads to `belief` of what it last had to itself, by this, at least: half, by default. */
 #define RAMP_LEAST 1792U
-/* A small queue counts when so many looks in a row show it: usually, where noise is more than half of what is
- * tolerated, and where it is more than three quarters. */
+/* A small queue counts when so many looks in a row show it: usually, where noise makes up more than half of what is
+ * tolerated, and where it makes up more than three quarters. */
 #define LOOKS_QUIET 2
 #define LOOKS_NOISY 4
 #define LOOKS_NOISIEST 7
@@ -288,7 +292,6 @@ struct fairwind {
 	u16 last_queue_us, prior_queue_us; /* of the look before, and the one before that */
 	u16 packet_quarter_us; /* time of a packet on the link, 1/4 us; 0: unknown */
 	u8 clean; /* looks without a queue in a row */
-	u8 patience : 6; /* rounds */
 	u8 fast : 2; /* trains behind fair queueing that came back fast or late, in a row */
 	u8 samples : 3; /* of this look */
 	u8 flat : 4; /* trains in a row; behind fair queueing: those that show a slower link */
@@ -299,7 +302,7 @@ struct fairwind {
 	u8 is_proven : 1; /* the sender itself has had `best` */
 	u8 is_leader : 1; /* this connection leads */
 	u8 is_starting : 1; /* no queue has been seen, nor the ramp ended */
-	u8 warned : 3; /* looks that showed a small queue, in a row */
+	u8 warned : 3; /* looks in a row above what is tolerated */
 	u8 is_congested : 1; /* losses come with queues */
 	u8 is_fair : 1; /* yields to others behind fair queueing */
 	u8 was_fair : 1; /* has done so before */
@@ -307,13 +310,13 @@ struct fairwind {
 	u8 is_torn : 1; /* packets of the run were lost */
 	u8 suspects : 2; /* cuts in vain in a row that left the same queue */
 	u8 is_next : 1; /* it leads next, or for the leader: another does */
-	u8 burst_wait : 4; /* the next is due in BURST_GAP_US times two to the power of this */
+	u8 burst_wait : 4; /* 0: the next is due; or else, see put_off_burst */
 	u8 members : 6; /* connections that send */
 	u8 is_changed : 1; /* what is sent from now on is looked at anew */
 	u8 is_shared : 1; /* they share a queue, and have not one each, as behind fair queueing */
 
 	/* The connection's own. All above is what those between the same two hosts have in common. */
-	u32 after; /* only packets sent after so many had been delivered show the latest change */
+	u32 after; /* only packets sent after so many had been delivered are looked at */
 	u32 reduce_after; /* losses before so many have been delivered have been answered */
 	u16 forward_base; /* least one-way delay, 16 us, with an unknown constant */
 	u8 doubtful : 3; /* see delay_sample */
@@ -480,7 +483,7 @@ static inline u32 pair_us(const struct fairwind *ca)
 /*
  * The queueing delay tolerated: a constant, a packet on the link, some packets at the own rate, and
  * the noise of the path. The third makes small flows bear more than large ones, so that they come to
- * equal shares. Where losses come with queues, the buffer is known, and it is a quarter of that.
+ * equal shares. Where losses come with queues, the buffer is known, and it is at most a quarter of that.
  */
 static inline u32 tolerated_us(struct sock *sk)
 {
@@ -604,7 +607,6 @@ static void yield_to_others(struct sock *sk, u32 divisor, u32 now_us)
 
 	set_window(sk, ca->window / divisor);
 	look_anew(sk);
-	ca->patience = param(sk, patience);
 	if (ca->mode != YIELD) {
 		ca->mode = YIELD;
 		put_off_train(ca, now_us);
@@ -622,6 +624,7 @@ static void grow(struct sock *sk, u32 us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
 	u32 rounds = ca->clean / LOOKS;
+	u32 patience = param(sk, patience);
 	/* Both are in 1/256 packets: the root of the window in packets, times 256. */
 	u32 step = scale(square_root(min(ca->window, 1U << 23) * PACKET), param(sk, gain), 1024);
 	u32 most = max(min(ca->own, ca->window) / GROWTH_MAX, PACKET / 16);
@@ -633,12 +636,12 @@ static void grow(struct sock *sk, u32 us)
 	if (ca->loss_queue_us && ca->is_congested) {
 		u32 room = scale(ca->own, ca->loss_queue_us, ca->base_us) / 4;
 		/* The longer nobody has been there, the less likely it fills the buffer of others. */
-		u32 waits = rounds / max((u32)ca->patience, 1U);
+		u32 waits = rounds / max(patience, 1U);
 
 		most = min(most, max(room * (max(waits, 2U) - 1), PACKET / 16));
 	}
-	if (rounds > ca->patience)
-		step = max(step, min(step << min(rounds - ca->patience, 8U), most));
+	if (rounds > patience)
+		step = max(step, min(step << min(rounds - patience, 8U), most));
 	set_window(sk, ca->window + max(scale(step, us, ca->base_us), 1U));
 }
 
@@ -980,7 +983,7 @@ static void begin_train(struct sock *sk)
 
 /*
  * A queue grows and goes over several looks, noise goes back and forth: what counts is the smaller of two
- * opposite changes in a row. One large change counts as no more than four times the mean.
+ * opposite changes in a row. One large change counts as no more than about four times the mean.
  */
 static void learn_noise(struct fairwind *ca, u32 queue_us)
 {
@@ -1221,7 +1224,7 @@ static bool watch_run(struct sock *sk, const struct rate_sample *rs, u32 now_us)
 	       !before(rs->prior_delivered, ca->after + run_window(ca));
 }
 
-/* Time from one packet of the run to the next, us; 0: unknown, as where ACKs come in two lumps or packets are lost. */
+/* Time from one packet of the run to the next, us; 0: unknown, as where one gap is half of it, or packets are lost. */
 static inline u32 run_packet_us(const struct fairwind *ca)
 {
 	if (ca->run_packets < RUN_LEAST || ca->is_torn ||
@@ -1527,7 +1530,6 @@ static void answer_many_losses(struct sock *sk, u32 acked, u32 lost)
 	set_window(sk, scale(ca->window, 65536 - share, 65536));
 	ca->free = ca->window;
 	ca->own = max(ca->own - ca->own / 8, ca->window);
-	ca->patience = param(sk, patience);
 	ca->is_starting = false;
 	ca->clean = 0;
 	ca->reduce_after = tp->delivered + max(tcp_packets_in_flight(tp), own_share(ca) / PACKET);
@@ -1626,7 +1628,6 @@ static void answer_loss(struct sock *sk, const struct rate_sample *rs, u32 now_u
 	}
 	set_window(sk, min(was, ca->free) / 2);
 	ca->is_starting = false;
-	ca->patience = param(sk, patience);
 	ca->mode = YIELD;
 	put_off_train(ca, now_us);
 	look_anew(sk);
@@ -2016,7 +2017,6 @@ CC_HOOK(void, fairwind_init, struct sock *sk)
 	if (is_first) {
 		ca->window = TCP_INIT_CWND * PACKET;
 		ca->own = TCP_INIT_CWND * PACKET;
-		ca->patience = param(sk, patience);
 		ca->base_us = NONE;
 		ca->look_us = NONE;
 		ca->is_starting = true;

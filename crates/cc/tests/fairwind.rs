@@ -380,6 +380,22 @@ fn growth_is_by_the_root_of_the_window_and_faster_after_some_rounds() {
 }
 
 #[test]
+fn a_parameter_that_is_set_holds_for_a_live_connection() {
+    let mut path = Path::cruising_with("patience", 60);
+    let patient = path.window();
+    path.rounds(10, BASE);
+    near(path.window(), patient + 9, 3);
+    let mut parameters = path.control.default_parameters();
+    parameters.set("patience", 1).unwrap();
+    let mut impatient = TcpSock::default();
+    path.control.assign(&mut impatient, &parameters);
+    path.sk.parameters = impatient.parameters;
+    let before = path.window();
+    path.rounds(10, BASE);
+    assert!(path.window() > 2 * before, "{before} to {}", path.window());
+}
+
+#[test]
 fn where_losses_are_congestion_it_grows_by_a_part_of_the_buffer_and_by_more_when_nobody_comes() {
     // Losses come with 2 ms: a quarter of that is 1/40 of the window that it had to itself.
     let mut path = Path::cruising();
