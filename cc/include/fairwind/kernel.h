@@ -56,9 +56,14 @@ typedef struct {
 	u32 val;
 } kuid_t;
 
+struct kernfs_iattrs {
+	kuid_t ia_uid;
+};
+
 struct kernfs_node {
 	u64 id;
 	const char *name;
+	struct kernfs_iattrs *iattr; /* none: they are root's */
 };
 
 struct cgroup;

@@ -2,7 +2,7 @@
 //! kernel's programs look it up, and what it forecasts where new connections do: both by the prefix for which an answer holds.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use fairwind_cc::AdvisedStart;
 use fairwind_cc::kernel::{Choice, Destination, Pins, Provided, is_nocc, provide};
 use fairwind_origin::Prefix;
 use fairwind_trace::filter::Network;
-use fairwind_transfer::advised::forecast;
+use fairwind_transfer::advised::{Orders, forecast};
 use libbpf_rs::{MapCore, MapHandle, Object, RingBufferBuilder};
 
 use crate::action::Encoded;
@@ -50,7 +50,7 @@ pub(crate) struct Following {
 /// Why nobody can be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum FollowError {
-    /// The advisor's address is none.
+    /// The advisor's address is none, or the environment's token is invalid.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The kernel refuses its maps.
@@ -76,9 +76,10 @@ impl Following {
         let (asked, told) = (handle("asked")?, Told::by(handle("advised")?));
         let starts = Arc::<Mutex<Starts>>::default();
         let asker = Asker {
-            client: Client::new(&advisor.url)?,
+            client: Client::new(&advisor.url)?.with_token_of_environment()?,
             advisor: advisor.clone(),
             controls: HashMap::new(),
+            missing: HashSet::new(),
             starts: (!is_dry).then(|| Arc::clone(&starts)),
             number: 0,
             is_lost: false,
@@ -169,6 +170,7 @@ fn follow(
         0
     })?;
     let ring = ring.build()?;
+    let mut is_refused = false;
     while !is_over.load(Ordering::Relaxed) {
         ring.poll_raw(WAIT);
         let mut peers: Vec<Peer> = peers.borrow_mut().drain(..).collect();
@@ -180,10 +182,19 @@ fn follow(
             }
             let (host, now_ns) = (peer.destination(), fairwind_kernel::monotonic_ns());
             // Meanwhile, an answer about another may have been one about it.
-            if !told.is_known(&host, now_ns)
-                && let Some(Followed { to, advice, times }) = asker.ask(peer)
-            {
-                told.tell(&host, to, &advice, times, now_ns)?;
+            if told.is_known(&host, now_ns) {
+                continue;
+            }
+            let Some(Followed { to, advice, times }) = asker.ask(peer) else {
+                continue;
+            };
+            match told.tell(&host, to, &advice, times, now_ns) {
+                Ok(()) => is_refused = false,
+                Err(error) if !is_refused => {
+                    tracing::error!("advice cannot be told to the kernel: {error}");
+                    is_refused = true;
+                }
+                Err(_) => {}
             }
         }
         told.forget_ended(fairwind_kernel::monotonic_ns());
@@ -207,7 +218,9 @@ struct Followed {
 struct Asker {
     client: Client,
     advisor: Advisor,
-    controls: HashMap<String, Option<Provided>>,
+    controls: HashMap<String, Provided>,
+    /// The names of congestion controls of which it has been said that they are not to be had.
+    missing: HashSet<String>,
     /// The destinations that are advised; none if nothing is to be changed.
     starts: Option<Arc<Mutex<Starts>>>,
     number: u32,
@@ -220,10 +233,13 @@ struct Asker {
 impl Asker {
     /// Asks about the peer; none without an answer, and the latest holds for a while.
     fn ask(&mut self, peer: Peer) -> Option<Followed> {
-        match self.client.advice(&peer.address().to_string(), None) {
-            Ok(answer) => {
+        let answer = self.client.advice(&peer.address().to_string(), None);
+        let answer = answer.map_err(|error| error.to_string());
+        let follow = |answer: Answer| self.follow(&answer, peer, fairwind_kernel::monotonic_ns());
+        match answer.and_then(follow) {
+            Ok(followed) => {
                 self.is_lost = false;
-                Some(self.follow(&answer, peer, fairwind_kernel::monotonic_ns()))
+                Some(followed)
             }
             Err(error) => {
                 if !self.is_lost {
@@ -235,8 +251,11 @@ impl Asker {
         }
     }
 
-    /// Follows an answer.
-    fn follow(&mut self, answer: &Answer, peer: Peer, now_ns: u64) -> Followed {
+    /// Follows an answer, unless it makes no sense.
+    fn follow(&mut self, answer: &Answer, peer: Peer, now_ns: u64) -> Result<Followed, String> {
+        let times = Times::of(answer, now_ns);
+        let sound = Orders::of_answer(answer, times.ends_ns);
+        sound.map_err(|what| format!("it makes no sense: {what}"))?;
         let Advice {
             mode,
             congestion_control,
@@ -267,7 +286,6 @@ impl Asker {
             is_held: *mode == Mode::Background,
             ..Encoded::default()
         };
-        let times = Times::of(answer, now_ns);
         // Before the connection has the control, which looks the start up.
         let start = forecast(answer, times.ends_ns);
         self.advise_start(&peer.destination(), to, control, start, now_ns);
@@ -278,7 +296,7 @@ impl Asker {
         advice.extend(times.ends_ns.to_ne_bytes());
         advice.extend(self.number.to_ne_bytes());
         advice.extend([0; 4]);
-        Followed { to, advice, times }
+        Ok(Followed { to, advice, times })
     }
 
     /// Whether congestion control may be off to an address, and the part of the prefix around it of which the same holds.
@@ -307,7 +325,7 @@ impl Asker {
             return;
         };
         let maps = control.filter(|_| start.is_some()).and_then(|name| {
-            let mut own = self.controls.values().flatten();
+            let mut own = self.controls.values();
             match own.find(|own| own.name() == name) {
                 Some(own) => own.advised_starts(),
                 None => Pins::default().advised_starts_of(name),
@@ -338,22 +356,33 @@ impl Asker {
         }
     }
 
-    /// The kernel's name of a congestion control of an answer; none if it is not to be had, which is said once.
+    /// The kernel's name of a congestion control of an answer; none if it is not to be had now, which is said once.
     fn kernel_name(&mut self, name: &str) -> Option<String> {
-        let load = || match provide(&Choice::Named(name.to_owned())) {
-            Ok(provided) => Some(provided),
+        if let Some(control) = self.controls.get(name) {
+            return Some(control.name().to_owned());
+        }
+        match provide(&Choice::Named(name.to_owned())) {
+            Ok(control) => {
+                self.missing.remove(name);
+                let of_kernel = control.name().to_owned();
+                self.controls.insert(name.to_owned(), control);
+                Some(of_kernel)
+            }
             Err(error) => {
-                tracing::warn!("{name} is advised: {error}");
+                if self.missing.insert(name.to_owned()) {
+                    tracing::warn!("{name} is advised: {error}");
+                }
                 None
             }
-        };
-        let control = self.controls.entry(name.to_owned()).or_insert_with(load);
-        control.as_ref().map(|control| control.name().to_owned())
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use fairwind_cc::kernel::load_as;
+    use fairwind_cc::native;
+
     use super::*;
 
     fn answer(mode: &str, rest: &str) -> Answer {
@@ -373,6 +402,7 @@ mod tests {
                 allow_nocc: networks.collect(),
             },
             controls: HashMap::new(),
+            missing: HashSet::new(),
             starts: None,
             number: 0,
             is_lost: false,
@@ -411,6 +441,7 @@ mod tests {
             "\"congestion_control\": \"reno\", \"pacing_mbps\": 8.0, \"full_mode\": \"rate\",";
         let answer = answer("congestion-control", rest);
         let followed = asker(&[]).follow(&answer, PEER, 5_000_000_000);
+        let followed = followed.unwrap();
         let mut expected = b"reno".to_vec();
         expected.resize(16, 0);
         expected.extend(1_000_000u32.to_ne_bytes());
@@ -428,15 +459,19 @@ mod tests {
         // The kernel's own stands for nocc, which may not be loaded here.
         let rest = "\"congestion_control\": \"reno\", \"pacing_mbps\": 8.0,";
         let off = answer("no-congestion-control", rest);
-        let inside = asker(&["10.0.0.0/8"]).follow(&off, PEER, 0).advice;
+        let advice = |allowed: &[&str], answer: &Answer| {
+            let followed = asker(allowed).follow(answer, PEER, 0);
+            followed.unwrap().advice
+        };
+        let inside = advice(&["10.0.0.0/8"], &off);
         assert_eq!(name(&inside), "reno");
-        let outside = asker(&["192.0.2.0/24"]).follow(&off, PEER, 0).advice;
+        let outside = advice(&["192.0.2.0/24"], &off);
         let standard = fairwind_kernel::sysctl(STANDARD).unwrap();
         assert_eq!(name(&outside), standard.trim());
         assert_eq!(outside[16..20], [0; 4]);
         // Whatever the mode says.
         let named = answer("congestion-control", "\"congestion_control\": \"fw_nocc\",");
-        let outside = asker(&["192.0.2.0/24"]).follow(&named, PEER, 0).advice;
+        let outside = advice(&["192.0.2.0/24"], &named);
         assert_eq!(name(&outside), standard.trim());
     }
 
@@ -444,7 +479,8 @@ mod tests {
     fn an_answer_is_for_all_of_its_prefix() {
         let of = |mode: &str, prefix: &str, allowed: &[&str]| {
             let rest = format!("\"congestion_control\": \"reno\", \"prefix\": \"{prefix}\",");
-            asker(allowed).follow(&answer(mode, &rest), PEER, 0).to
+            let followed = asker(allowed).follow(&answer(mode, &rest), PEER, 0);
+            followed.unwrap().to
         };
         let on = "congestion-control";
         assert_eq!(of(on, "10.0.0.0/8", &[]), to("10.0.0.0", 8));
@@ -467,6 +503,39 @@ mod tests {
         let rest = "\"congestion_control\": \"reno\", \"prefix\": \"::/0\",";
         // An IPv4 address is written as one of IPv6 there.
         let followed = asker(&[]).follow(&answer(on, rest), peer, 0);
-        assert_eq!(followed.to, to("2000::", 3));
+        assert_eq!(followed.unwrap().to, to("2000::", 3));
+    }
+
+    #[test]
+    fn an_answer_that_makes_no_sense_is_not_followed() {
+        let refused = |rest: &str| {
+            let wrong = answer("congestion-control", rest);
+            asker(&[]).follow(&wrong, PEER, 0).unwrap_err()
+        };
+        assert_eq!(
+            refused("\"pacing_mbps\": 0.0,"),
+            "it makes no sense: pacing at 0 Mbit/s"
+        );
+        assert_eq!(
+            refused("\"pacing_mbps\": -1.0,"),
+            "it makes no sense: pacing at -1 Mbit/s"
+        );
+        let unnamed = refused("\"full_mode\": \"background\",");
+        assert!(unnamed.contains("names no control"), "{unnamed}");
+    }
+
+    #[test]
+    fn a_control_that_is_not_to_be_had_is_tried_again() {
+        if !fairwind_testing::permitted(fairwind_testing::root()) {
+            return;
+        }
+        let name = format!("late_{:04x}", std::process::id() & 0xffff);
+        let mut asker = asker(&[]);
+        assert_eq!(asker.kernel_name(&name), None);
+        let parameters = native::find("sfsack").unwrap().default_parameters();
+        let Some(_loaded) = fairwind_testing::or_skip(load_as(&parameters, &name)) else {
+            return;
+        };
+        assert_eq!(asker.kernel_name(&name), Some(name));
     }
 }

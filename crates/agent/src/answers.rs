@@ -82,6 +82,11 @@ impl<T> Answers<T> {
         self.forget(|_, held| held.times.ends_ns <= now_ns)
     }
 
+    /// Forgets what is held of exactly this destination.
+    pub(crate) fn remove(&mut self, to: &Destination) {
+        self.all.remove(to);
+    }
+
     /// All destinations.
     pub(crate) fn destinations(&self) -> impl Iterator<Item = &Destination> {
         self.all.keys()

@@ -1,6 +1,7 @@
 //! The programs at a control group.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::time::Duration;
@@ -85,9 +86,12 @@ pub enum AttachError {
 #[derive(Debug)]
 pub struct Attached {
     object: Object,
-    give: Link,
+    _give: Link,
+    packet: Link,
     _choose: Link,
     following: Option<Following>,
+    /// Whether what is pinned stays.
+    has_left: bool,
 }
 
 impl Attached {
@@ -124,14 +128,21 @@ impl Attached {
         let _ = map.update(&0u32.to_ne_bytes(), &until.to_ne_bytes(), MapFlags::ANY);
     }
 
-    /// Keeps the programs at the control group by this file of a BPF file system if this process ends without dropping
-    /// them, so that they no longer hold any window down.
+    /// Keeps the program at the control group that lets windows go, by this file of a BPF file system, if this process ends
+    /// without dropping it, or after [`leave`](Attached::leave). A file of this name is of a run that has ended.
     ///
     /// # Errors
     ///
     /// If the file cannot be made.
     pub fn outlive(&mut self, pin: &Path) -> Result<(), AttachError> {
-        self.give.pin(pin).map_err(|error| refused(&error))
+        // Mostly there is none.
+        let _ = fs::remove_file(pin);
+        self.packet.pin(pin).map_err(|error| refused(&error))
+    }
+
+    /// Processes stay in the control group when this is dropped, whose windows are let go then.
+    pub fn leave(&mut self) {
+        self.has_left = true;
     }
 
     fn map(&self, name: &str) -> Map<'_> {
@@ -177,12 +188,14 @@ fn attach(group: impl AsFd, given: &Given) -> libbpf_rs::Result<Attached> {
             .expect("agent.bpf.c has the program")
             .attach_cgroup(group)
     };
-    let (give, choose) = (program("give")?, program("choose")?);
+    let (give, packet, choose) = (program("give")?, program("packet")?, program("choose")?);
     Ok(Attached {
         object,
-        give,
+        _give: give,
+        packet,
         _choose: choose,
         following: None,
+        has_left: false,
     })
 }
 
@@ -195,9 +208,9 @@ fn refused(error: &libbpf_rs::Error) -> AttachError {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        if self.give.pin_path().is_some() {
+        if self.packet.pin_path().is_some() && !self.has_left {
             // The group's end detaches it, too.
-            let _ = self.give.unpin();
+            let _ = self.packet.unpin();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A control group whose connections are given what is wanted for them, held down, and watched.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use fairwind_cc::kernel::{Choice, Provided, provide};
@@ -20,6 +21,8 @@ use crate::summary::{Summary, Watch};
 /// Time between samples of the connections: to tell of them, and to hold them.
 const INTERVAL: Duration = Duration::from_millis(100);
 const HOLDING: Duration = Duration::from_millis(10);
+/// The time of a step where there is nothing to watch any more.
+const PAUSE: Duration = Duration::from_millis(25);
 
 /// What the connections of a command are to have.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,6 +62,8 @@ pub struct Attended {
     watch: Watch,
     hold: Option<Hold>,
     began: Instant,
+    /// Why the connections can no longer be watched, once they cannot.
+    lost: Option<RunError>,
 }
 
 impl Attended {
@@ -104,6 +109,7 @@ impl Attended {
             watch: Watch::new(),
             hold: wanted.is_held.then(Hold::default),
             began: Instant::now(),
+            lost: None,
         })
     }
 
@@ -112,12 +118,17 @@ impl Attended {
         &self.group
     }
 
-    /// Waits at most 25 ms until there is something to do, and does it. Connections are held down as long as this is called.
-    ///
-    /// # Errors
-    ///
-    /// If the connections can no longer be watched.
-    pub fn step(&mut self) -> Result<(), RunError> {
+    /// Waits at most 25 ms until there is something to do, and does it. Connections are held down as long as this is called
+    /// and they can be watched; new ones are given what is wanted also afterwards.
+    pub fn step(&mut self) {
+        if self.lost.is_some() {
+            thread::sleep(PAUSE);
+        } else if let Err(error) = self.watch() {
+            self.lost = Some(error);
+        }
+    }
+
+    fn watch(&mut self) -> Result<(), RunError> {
         let Attended {
             session,
             attached,
@@ -143,23 +154,32 @@ impl Attended {
     ///
     /// # Errors
     ///
-    /// If they can no longer be watched.
+    /// If they could not be watched until now.
     pub fn finish(self) -> Result<Ended, RunError> {
         let Attended {
             session,
-            attached,
+            mut attached,
             control,
             group,
             mut watch,
             hold,
             began,
+            lost,
         } = self;
         let seconds = began.elapsed().as_secs_f64();
-        session.finish(|event| watch.event(event, hold.as_ref()))?;
+        let watched = lost.map_or(Ok(()), Err).and_then(|()| {
+            session.finish(|event| watch.event(event, hold.as_ref()))?;
+            Ok(())
+        });
+        let left = group.processes();
+        if !left.is_empty() {
+            attached.leave();
+        }
+        watched?;
         let name = control.as_ref().map(Provided::name);
         Ok(Ended {
             summary: watch.summary(name, attached.counts(), seconds),
-            left: group.processes(),
+            left,
         })
     }
 }

@@ -11,6 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use libbpf_rs::Link;
+use libbpf_rs::query::LinkTypeInfo;
 use rustix::fs::{FlockOperation, flock};
 
 /// What the names of the groups begin with.
@@ -72,6 +74,7 @@ impl ControlGroup {
         let groups = fs::read_to_string(&own).map_err(at(&own))?;
         let parent = root.join(own_path(&groups).ok_or(GroupError::NotMounted)?);
         remove_left(&parent);
+        remove_left_pins();
         ControlGroup::at(parent.join(format!("{PREFIX}{process}")))
     }
 
@@ -236,6 +239,29 @@ fn remove_left(parent: &Path) {
         {
             let _ = fs::remove_file(pin);
         }
+    }
+}
+
+/// Removes what is kept of programs whose groups somebody else has removed.
+fn remove_left_pins() {
+    let Some(pins) = fairwind_kernel::mounted("bpf") else {
+        return;
+    };
+    for entry in fs::read_dir(pins).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with(PREFIX)) && is_detached(&entry.path())
+        {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether the program that this file keeps is at no group any more.
+fn is_detached(pin: &Path) -> bool {
+    let info = Link::open(pin).and_then(|link| link.info());
+    match info.map(|info| info.info) {
+        Ok(LinkTypeInfo::Cgroup(group)) => group.cgroup_id == 0,
+        _ => false,
     }
 }
 

@@ -6,6 +6,13 @@ use std::time::Duration;
 use fairwind_trace::event::Sample;
 use fairwind_transfer::background::{Arrived, Law, Neighbours, Seen};
 
+/// Connections of which there are laws, at most: as many as `windows` of `bpf/hold.h` has room for.
+const MOST: usize = 1 << 14;
+/// So many make room for another, of which has been heard longest ago.
+const ROOM: usize = MOST / 16;
+/// A connection of which nothing has been heard for so long is forgotten.
+const SILENCE: Duration = Duration::from_secs(300);
+
 /// What a connection has received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrivals {
@@ -26,8 +33,16 @@ pub struct Arrivals {
 /// The laws of connections, by their cookies, and what else the host receives.
 #[derive(Debug, Default)]
 pub struct Hold {
-    laws: HashMap<u64, Law>,
+    held: HashMap<u64, Held>,
     neighbours: Neighbours,
+}
+
+/// A connection that is held.
+#[derive(Debug)]
+struct Held {
+    law: Law,
+    /// When anything was last heard of it.
+    heard: Duration,
 }
 
 impl Hold {
@@ -43,7 +58,7 @@ impl Hold {
     ///
     /// Of the call.
     pub fn look<E>(&mut self, list: impl FnOnce() -> Result<Vec<Arrived>, E>) -> Result<(), E> {
-        if self.laws.is_empty() {
+        if self.held.is_empty() {
             return Ok(());
         }
         let now = Duration::from_nanos(fairwind_kernel::monotonic_ns());
@@ -62,11 +77,20 @@ impl Hold {
         })
     }
 
-    /// The same of what a connection has received.
+    /// The same of what a connection has received. There is room for 16,384 connections: of more, those begin anew of which
+    /// has been heard longest ago.
     pub fn arrivals(&mut self, arrivals: &Arrivals) -> Option<u32> {
-        // The peer's segments are about as large as the own ones.
-        let new = || Law::new(arrivals.mss);
-        let law = self.laws.entry(arrivals.cookie).or_insert_with(new);
+        if self.held.len() >= MOST && !self.held.contains_key(&arrivals.cookie) {
+            self.make_room();
+        }
+        let new = || Held {
+            // The peer's segments are about as large as the own ones.
+            law: Law::new(arrivals.mss),
+            heard: arrivals.at,
+        };
+        let held = self.held.entry(arrivals.cookie).or_insert_with(new);
+        held.heard = arrivals.at;
+        let law = &mut held.law;
         let before = law.window();
         let rtt = Duration::from_micros((arrivals.rtt_eighths_us / 8).into());
         let seen = Seen {
@@ -82,12 +106,24 @@ impl Hold {
 
     /// Whether the connection yields to others.
     pub fn is_yielding(&self, cookie: u64) -> bool {
-        self.laws.get(&cookie).is_some_and(Law::is_yielding)
+        let held = self.held.get(&cookie);
+        held.is_some_and(|held| held.law.is_yielding())
     }
 
     /// The connection is closed.
     pub fn forget(&mut self, cookie: u64) {
-        self.laws.remove(&cookie);
+        self.held.remove(&cookie);
+    }
+
+    /// Forgets connections of which nothing has been heard for five minutes, as their end need not be.
+    pub fn forget_silent(&mut self, now: Duration) {
+        self.held.retain(|_, held| held.heard + SILENCE > now);
+    }
+
+    fn make_room(&mut self) {
+        let mut heard: Vec<Duration> = self.held.values().map(|held| held.heard).collect();
+        let (_, &mut latest, _) = heard.select_nth_unstable(ROOM);
+        self.held.retain(|_, held| held.heard > latest);
     }
 }
 
@@ -112,6 +148,40 @@ mod tests {
         assert_eq!(told[0], 57_920);
         assert!(!hold.is_yielding(7));
         hold.forget(7);
-        assert!(hold.laws.is_empty());
+        assert!(hold.held.is_empty());
+    }
+
+    fn heard(cookie: u64, at: Duration) -> Arrivals {
+        Arrivals {
+            cookie,
+            at,
+            bytes: 0,
+            rtt_eighths_us: 0,
+            mss: 1448,
+            window: 28_960,
+        }
+    }
+
+    #[test]
+    fn no_more_connections_are_kept_than_there_is_room_for() {
+        let mut hold = Hold::default();
+        for step in 0..40_000 {
+            hold.arrivals(&heard(step, Duration::from_micros(step)));
+            // One that goes on stays.
+            hold.arrivals(&heard(0, Duration::from_micros(step)));
+            assert!(hold.held.len() <= 16_384);
+        }
+        assert!(hold.held.contains_key(&0) && hold.held.contains_key(&39_999));
+        assert!(!hold.held.contains_key(&1));
+    }
+
+    #[test]
+    fn who_has_been_silent_for_five_minutes_is_forgotten() {
+        let mut hold = Hold::default();
+        let second = Duration::from_secs(1);
+        hold.arrivals(&heard(7, second));
+        hold.arrivals(&heard(8, 2 * second));
+        hold.forget_silent(301 * second);
+        assert!(!hold.held.contains_key(&7) && hold.held.contains_key(&8));
     }
 }

@@ -20,12 +20,12 @@ use crate::error::RunError;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// How a command ended, and what its connections did.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Outcome {
     /// Its exit code, as a shell gives it.
     pub exit_code: u8,
-    /// Its connections.
-    pub ended: Ended,
+    /// Its connections, or why they could not be watched until its end.
+    pub ended: Result<Ended, RunError>,
 }
 
 /// Runs the command, and gives its connections what is wanted, until it ends. It has the caller's standard input and
@@ -39,15 +39,15 @@ pub struct Outcome {
 ///
 /// If there is no command.
 pub fn run(command: &[OsString], wanted: &Wanted) -> Result<Outcome, RunError> {
+    let held_back = HeldBack::new()?;
     let group = ControlGroup::make()?;
     let door = group.door().map_err(RunError::Wait)?;
     let mut attended = Attended::start(group, wanted)?;
-    let held_back = HeldBack::new()?;
     let child = start(command, Some(door), held_back.mask())?;
     let exit_code = held_back.wait_for(&child, || attended.step())?;
     Ok(Outcome {
         exit_code,
-        ended: attended.finish()?,
+        ended: attended.finish(),
     })
 }
 
@@ -82,13 +82,12 @@ pub fn run_direct(command: &[OsString], wanted: &Wanted) -> Result<Outcome, RunE
     let exit_code = held_back.wait_for(&child, pause)?;
     Ok(Outcome {
         exit_code,
-        ended: direct.finish(),
+        ended: Ok(direct.finish()),
     })
 }
 
-fn pause() -> Result<(), RunError> {
+fn pause() {
     std::thread::sleep(PAUSE);
-    Ok(())
 }
 
 /// Signals for the command, held back until they are passed on to it.
@@ -112,11 +111,7 @@ impl HeldBack {
     }
 
     /// Passes them on until the command ends, and calls again and again meanwhile. Returns its exit code.
-    fn wait_for(
-        &self,
-        child: &Child,
-        mut meanwhile: impl FnMut() -> Result<(), RunError>,
-    ) -> Result<u8, RunError> {
+    fn wait_for(&self, child: &Child, mut meanwhile: impl FnMut()) -> Result<u8, RunError> {
         let child = Pid::from_child(child);
         loop {
             // Others are the command's whose parents have ended before them.
@@ -126,7 +121,7 @@ impl HeldBack {
                 }
             }
             forward(&self.signals, child).map_err(RunError::Wait)?;
-            meanwhile()?;
+            meanwhile();
         }
     }
 }

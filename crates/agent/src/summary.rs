@@ -1,6 +1,6 @@
 //! What the connections of a command did, from the tracer's events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -17,6 +17,9 @@ const YIELDS: &str = "fairwind";
 const MODE: &str = "fairwind_mode";
 /// `YIELD` and `TRAIN` of `enum mode` in `cc/fairwind.c`.
 const YIELDING: [i64; 2] = [3, 4];
+
+/// Most connections that are told one by one.
+const LISTED: usize = 1 << 12;
 
 /// A connection from its first event on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -84,6 +87,9 @@ impl Connection {
 pub struct Watch {
     state: Option<ControlState>,
     connections: BTreeMap<u64, Watched>,
+    /// Those of them that are closed, in the order of their ends.
+    closed: VecDeque<u64>,
+    unlisted: Unlisted,
     /// When any of them has yielded, up to `latest_ns`.
     yielded_ns: Option<u64>,
     latest_ns: u64,
@@ -102,6 +108,8 @@ impl Watch {
         Watch {
             state,
             connections: BTreeMap::new(),
+            closed: VecDeque::new(),
+            unlisted: Unlisted::default(),
             yielded_ns: None,
             latest_ns: 0,
         }
@@ -112,6 +120,9 @@ impl Watch {
         let head = event.head();
         self.advance(head.time_ns);
         if let Event::Open(identity) | Event::Identity(identity) = event {
+            if !self.connections.contains_key(&head.id) && !self.make_room() {
+                return;
+            }
             let watched = self.connections.entry(head.id).or_insert_with(|| Watched {
                 connection: Connection::new(
                     identity.local(),
@@ -129,6 +140,11 @@ impl Watch {
             return;
         }
         let Some(watched) = self.connections.get_mut(&head.id) else {
+            if let Event::Close(sample, _) = event {
+                let share = retransmitted(sample);
+                let (sent, received) = (sample.bytes_acked, sample.bytes_received);
+                self.unlisted.add(sent, received, share);
+            }
             return;
         };
         match event {
@@ -143,16 +159,36 @@ impl Watch {
                 let is_held = hold.map(|hold| hold.is_yielding(head.id));
                 watched.sample(sample, mode, is_held);
                 watched.connection.closed = matches!(event, Event::Close(..));
+                if watched.connection.closed {
+                    self.closed.push_back(head.id);
+                }
             }
         }
     }
 
+    /// Whether one more connection can be listed. If not, it may still be summed when it is closed.
+    fn make_room(&mut self) -> bool {
+        if self.connections.len() < LISTED {
+            return true;
+        }
+        let ended = self.closed.pop_front();
+        let Some(Watched { connection, .. }) = ended.and_then(|id| self.connections.remove(&id))
+        else {
+            return false;
+        };
+        let (sent, received) = (connection.bytes_sent, connection.bytes_received);
+        self.unlisted.add(sent, received, connection.retransmitted);
+        true
+    }
+
     /// Others may have been yielded to until now.
     fn advance(&mut self, now_ns: u64) {
-        let telling = || self.connections.values().filter_map(|one| one.is_yielding);
-        let is_yielding = telling().any(|yields| yields);
+        let connections = || self.connections.values();
+        let tells = connections().any(|one| one.is_yielding.is_some());
+        let yields = |one: &Watched| one.is_yielding == Some(true) && !one.connection.closed;
+        let is_yielding = connections().any(yields);
         let since_ns = now_ns.saturating_sub(self.latest_ns);
-        if telling().next().is_some() {
+        if tells {
             let yielded_ns = self.yielded_ns.get_or_insert(0);
             *yielded_ns += if is_yielding { since_ns } else { 0 };
         }
@@ -171,7 +207,16 @@ impl Watch {
             advised: None,
             counts,
             connections: connections.collect(),
+            unlisted: self.unlisted,
         }
+    }
+}
+
+/// The share of all bytes sent that was sent again.
+fn retransmitted(sample: &Sample) -> f64 {
+    match sample.bytes_sent {
+        0 => 0.0,
+        all => sample.bytes_retrans as f64 / all as f64,
     }
 }
 
@@ -195,10 +240,7 @@ impl Watched {
         let connection = &mut self.connection;
         connection.bytes_sent = sample.bytes_acked;
         connection.bytes_received = sample.bytes_received;
-        connection.retransmitted = match sample.bytes_sent {
-            0 => 0.0,
-            all => sample.bytes_retrans as f64 / all as f64,
-        };
+        connection.retransmitted = retransmitted(sample);
         // All ones before the first sample.
         connection.min_rtt_ms = (1..u32::MAX)
             .contains(&sample.min_rtt_us)
@@ -255,15 +297,44 @@ pub struct Summary {
     /// What became of them.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Each of them, in the order of their opening.
+    /// Each of them, in the order of their opening; of many the latest.
     pub connections: Vec<Connection>,
+    /// The others.
+    #[serde(default)]
+    pub unlisted: Unlisted,
+}
+
+/// Sums of connections that are not listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Unlisted {
+    /// How many there were.
+    pub connections: u64,
+    /// Bytes that their peers have acknowledged.
+    pub bytes_sent: u64,
+    /// Bytes that have come.
+    pub bytes_received: u64,
+    /// Of all bytes sent, the share that was sent again.
+    pub retransmitted: f64,
+}
+
+impl Unlisted {
+    fn add(&mut self, sent: u64, received: u64, retransmitted: f64) {
+        let again = self.retransmitted * self.bytes_sent as f64 + retransmitted * sent as f64;
+        self.connections += 1;
+        self.bytes_sent += sent;
+        self.bytes_received += received;
+        self.retransmitted = again / self.bytes_sent.max(1) as f64;
+    }
 }
 
 impl Summary {
     /// Bytes sent and received by all.
     pub fn bytes(&self) -> (u64, u64) {
-        let sum = |of: fn(&Connection) -> u64| self.connections.iter().map(of).sum();
-        (sum(|one| one.bytes_sent), sum(|one| one.bytes_received))
+        let sum = |of: fn(&Connection) -> u64| self.connections.iter().map(of).sum::<u64>();
+        (
+            sum(|one| one.bytes_sent) + self.unlisted.bytes_sent,
+            sum(|one| one.bytes_received) + self.unlisted.bytes_received,
+        )
     }
 }
 
@@ -292,7 +363,7 @@ fn count(number: u64, one: &str, more: &str) -> String {
 /// A paragraph.
 impl fmt::Display for Summary {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let connections = self.connections.len() as u64;
+        let connections = self.connections.len() as u64 + self.unlisted.connections;
         write!(out, "{}", count(connections, "connection", "connections"))?;
         if connections > 0 {
             let (sent, received) = self.bytes();
@@ -310,7 +381,8 @@ impl fmt::Display for Summary {
                 .connections
                 .iter()
                 .map(|one| one.retransmitted * one.bytes_sent as f64);
-            let again = again.sum::<f64>() / sent.max(1) as f64;
+            let unlisted = self.unlisted.retransmitted * self.unlisted.bytes_sent as f64;
+            let again = (again.sum::<f64>() + unlisted) / sent.max(1) as f64;
             write!(
                 out,
                 "; {:.2} % of what was sent had to be sent again",
@@ -370,6 +442,8 @@ impl fmt::Display for Summary {
 
 #[cfg(test)]
 mod tests {
+    use fairwind_trace::event::Identity;
+
     use super::*;
 
     fn connection(bytes_sent: u64, yielded_seconds: Option<f64>) -> Connection {
@@ -400,6 +474,7 @@ mod tests {
             advised: None,
             counts: Counts::default(),
             connections: vec![connection(12_500_000, Some(2.5)), connection(0, None)],
+            unlisted: Unlisted::default(),
         };
         assert_eq!(
             summary.to_string(),
@@ -424,6 +499,7 @@ mod tests {
                 ignored: 0,
             },
             connections: Vec::new(),
+            unlisted: Unlisted::default(),
         };
         assert_eq!(
             summary.to_string(),
@@ -431,6 +507,68 @@ mod tests {
              the kernel has refused the congestion control of 2 connections\n\
              taken care of without rights, by the options of sockets\nleft out: advice; io_uring"
         );
+    }
+
+    fn open(watch: &mut Watch, id: u64) {
+        let mut identity = Identity::default();
+        identity.head.id = id;
+        watch.event(&Event::Open(&identity), None);
+    }
+
+    fn close(watch: &mut Watch, id: u64, time_ns: u64) {
+        let mut sample = Sample::default();
+        (sample.head.id, sample.head.time_ns) = (id, time_ns);
+        (sample.bytes_acked, sample.bytes_sent) = (1000, 1000);
+        (sample.bytes_received, sample.bytes_retrans) = (10, 100);
+        watch.event(&Event::Close(&sample, None), None);
+    }
+
+    #[test]
+    fn of_many_connections_the_latest_are_listed_and_the_others_summed() {
+        let mut watch = Watch::new();
+        for id in 0..10_000 {
+            open(&mut watch, id);
+            close(&mut watch, id, id);
+            assert!(watch.connections.len() <= LISTED && watch.closed.len() <= LISTED);
+        }
+        let summary = watch.summary(None, Counts::default(), 8.0);
+        assert_eq!(summary.connections.len(), 4096);
+        assert_eq!(summary.unlisted.connections, 5904);
+        assert_eq!(summary.bytes(), (10_000_000, 100_000));
+        assert_eq!(
+            summary.to_string(),
+            "10000 connections: 10.0 MB sent (10.0 Mbit/s) and 100.0 kB received (0.1 Mbit/s) in 8.0 s; \
+             10.00 % of what was sent had to be sent again"
+        );
+    }
+
+    #[test]
+    fn more_open_connections_than_are_listed_are_summed_when_they_are_closed() {
+        let mut watch = Watch::new();
+        for id in 0..5000 {
+            open(&mut watch, id);
+        }
+        assert_eq!(watch.connections.len(), LISTED);
+        for id in 0..5000 {
+            close(&mut watch, id, id);
+        }
+        let summary = watch.summary(None, Counts::default(), 8.0);
+        assert_eq!(summary.connections.len(), 4096);
+        assert_eq!(summary.unlisted.connections, 904);
+        assert_eq!(summary.bytes(), (5_000_000, 50_000));
+    }
+
+    #[test]
+    fn a_closed_connection_yields_no_longer() {
+        let mut watch = Watch::new();
+        let second = 1_000_000_000;
+        open(&mut watch, 1);
+        open(&mut watch, 2);
+        watch.connections.get_mut(&1).unwrap().is_yielding = Some(true);
+        close(&mut watch, 1, 2 * second);
+        close(&mut watch, 2, 5 * second);
+        let summary = watch.summary(None, Counts::default(), 5.0);
+        assert_eq!(summary.yielded_seconds, Some(2.0));
     }
 
     #[test]

@@ -25,7 +25,8 @@ impl Told {
         held.is_some_and(|held| now_ns < held.times.asks_ns)
     }
 
-    /// Tells `struct advice` of a destination, as the answer to a question about this peer in it.
+    /// Tells `struct advice` of a destination, as the answer to a question about this peer in it. If that fails, nothing is
+    /// known of the destination.
     pub(crate) fn tell(
         &mut self,
         peer: &Destination,
@@ -38,7 +39,12 @@ impl Told {
         for gone in self.answers.hold(peer, to, held, now_ns) {
             self.withdraw(&gone);
         }
-        self.map.update(&to.key(), advice, MapFlags::ANY)
+        let told = self.map.update(&to.key(), advice, MapFlags::ANY);
+        if told.is_err() {
+            self.answers.remove(&to);
+            self.withdraw(&to);
+        }
+        told
     }
 
     /// Removes what no longer holds.
@@ -130,6 +136,22 @@ mod tests {
         assert!(!told.is_known(&elsewhere, 2));
         assert!(told.is_known(&to("192.0.9.9", 32), 2));
         assert!(!told.is_known(&to("192.0.9.9", 32), 50), "ask again");
+    }
+
+    #[test]
+    fn what_could_not_be_told_is_not_known() {
+        let Some(mut told) = told(8) else { return };
+        told.says("192.0.2.1", 24, 1, 100);
+        let times = Times {
+            asks_ns: 50,
+            ends_ns: 100,
+        };
+        let peer = to("192.0.2.1", 32);
+        let of = to("192.0.2.1", 24);
+        // Shorter than the map's values.
+        told.tell(&peer, of, &[0; 3], times, 1).unwrap_err();
+        assert!(!told.is_known(&peer, 2));
+        assert_eq!(told.of("192.0.2.1"), None);
     }
 
     #[test]

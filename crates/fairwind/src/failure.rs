@@ -19,6 +19,8 @@ use fairwind_scenario::Diagnostic;
 use fairwind_trace::kernel::TraceError;
 use fairwind_trace::plan::PlanError;
 
+use crate::output;
+
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -96,7 +98,7 @@ impl Failure {
             Self::Stopped(what) => (130, format!("interrupted: {what}")),
             Self::BrokenPipe => return ExitCode::SUCCESS,
         };
-        eprintln!("{line}");
+        output::note(&line);
         ExitCode::from(code)
     }
 }

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
             if shown == text {
                 wrong.exit();
             }
-            eprint!("{shown}");
+            output::note(&shown);
             return ExitCode::from(2);
         }
     };

@@ -1,4 +1,5 @@
-//! Standard output. `print!` panics when the reader of a pipe has gone; these functions do not.
+//! Standard output and standard error. `print!` and `eprint!` panic when the reader of a pipe has gone; these functions do
+//! not.
 
 use std::io::{self, Write};
 
@@ -15,4 +16,10 @@ pub(crate) fn line(text: &str) -> io::Result<()> {
 /// Writes a value as indented JSON.
 pub(crate) fn json(value: &serde_json::Value) -> io::Result<()> {
     line(&format!("{value:#}"))
+}
+
+/// Writes the text and a line end, if it has none, to standard error. If its reader has gone, nobody is left to be told.
+pub(crate) fn note(text: &str) {
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    let _ = write!(io::stderr(), "{text}{end}");
 }

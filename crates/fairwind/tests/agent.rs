@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,6 +28,9 @@ const PROGRAM: &str = r#"
 import os, socket, sys
 def control(s): return s.getsockopt(6, 13, 16).split(b'\0')[0].decode()
 def choose(s, name): s.setsockopt(6, 13, name)
+def attempt(s, name):
+    try: choose(s, name)
+    except OSError: pass
 def listen(address='127.0.0.1', port=7000, family=socket.AF_INET):
     return socket.create_server((address, port), family=family, dualstack_ipv6=address == '::')
 def pair(server, address=None, prepare=lambda s: None):
@@ -387,6 +390,34 @@ fn addresses_of_either_family_units_users_and_listeners_are_told_apart() {
 }
 
 #[test]
+fn a_mark_that_packets_do_not_have_is_not_told() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy(
+        "[[rule]]\nname = \"marked\"\nlower_effort = true\nmatch = { direction = \"out\" }\n",
+    );
+    let _agent = host.agent(&[]);
+    let mut program = host.program();
+    program.keep("server", "listen('::', 7001, socket.AF_INET6)");
+    program.keep("mapped", "pair(kept['server'], ('::ffff:127.0.0.1', 7001))");
+    let status = host.status();
+    let connections = status["connections"].as_array().unwrap();
+    let out = connections.iter().find(|one| one["rule"] == "marked");
+    let out = out.unwrap();
+    assert_eq!(out["why"]["gave_mark"], false, "{status}");
+    assert_eq!(out["before"]["traffic_class"], Value::Null);
+
+    program.keep("six", "pair(kept['server'], ('::1', 7001))");
+    let status = host.status();
+    let connections = status["connections"].as_array().unwrap().iter();
+    let marked = connections.filter(|one| one["why"]["gave_mark"] == true);
+    let remote: Vec<&Value> = marked.map(|one| &one["remote"]).collect();
+    assert_eq!(remote, ["[::1]:7001"]);
+}
+
+#[test]
 fn mptcp_is_left_alone_with_a_word() {
     if !may_run() {
         return;
@@ -474,6 +505,17 @@ fn a_program_keeps_what_it_chooses_unless_the_rule_says_otherwise() {
     assert_eq!(program.controls("later")[0], "reno");
     program.eval("choose(kept['later'][0], b'cubic')");
     assert_eq!(program.controls("later")[0], "cubic");
+    let status = host.status();
+    assert_eq!(status["rules"][0]["own"], 1);
+    let kept = status["connections"].as_array().unwrap().iter();
+    assert_eq!(kept.filter(|one| one["why"]["kept_own"] == true).count(), 2);
+    // What the kernel refuses is no choice, neither before nor later.
+    program.keep(
+        "refused",
+        "pair(kept['server'], None, lambda s: attempt(s, b'no-such'))",
+    );
+    assert_eq!(program.controls("refused")[0], "reno");
+    program.eval("attempt(kept['refused'][0], b'no-such')");
     let status = host.status();
     assert_eq!(status["rules"][0]["own"], 1);
     let kept = status["connections"].as_array().unwrap().iter();
@@ -801,6 +843,10 @@ struct Advising {
 
 impl Advising {
     fn new() -> Advising {
+        Advising::with(&[])
+    }
+
+    fn with(options: &[&str]) -> Advising {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("advisor.toml");
         let path = "[[path]]\nname = \"a\"\nhosts = [\"127.0.0.1\"]\nmode = \"background\"\n";
@@ -810,6 +856,7 @@ impl Advising {
             .arg(&config)
             .arg("--state")
             .arg(folder.path().join("state"))
+            .args(options)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -867,6 +914,32 @@ fn rules_follow_the_advisor() {
     assert_eq!(connections.filter(|one| one["advised"] == true).count(), 2);
     assert!(host.ask(&["undo"]).status.success());
     assert!(!program.controls("first")[0].starts_with("fw_"));
+}
+
+#[test]
+fn the_advisor_is_asked_with_the_token_of_the_environment() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    let tokens = host.folder.path().join("tokens");
+    fs::write(&tokens, "read 0123456789abcdef\n").unwrap();
+    fs::set_permissions(&tokens, Permissions::from_mode(0o600)).unwrap();
+    let advising = Advising::with(&["--tokens", tokens.to_str().unwrap()]);
+    host.policy(&format!(
+        "advisor = \"{}\"\n[[rule]]\nname = \"all\"\nadvised = true\nmatch = {{ direction = \"out\" }}\n",
+        advising.url
+    ));
+    let mut command = host.command(&[]);
+    command.env("FAIRWIND_ADVISOR_TOKEN", "0123456789abcdef");
+    let _agent = Agent::start(command);
+    let mut program = host.program();
+    program.keep("server", "listen()");
+    let elsewhere = "lambda s: s.bind(('127.0.0.2', 0))";
+    program.keep("first", &format!("pair(kept['server'], None, {elsewhere})"));
+    wait_until("the advice is followed", || {
+        program.controls("first")[0].starts_with("fw_fairwin")
+    });
 }
 
 #[test]
@@ -1172,6 +1245,72 @@ fn who_has_no_rights_runs_programs_by_the_agent() {
 }
 
 #[test]
+fn a_command_keeps_its_exit_code_when_the_agent_is_killed_and_ends_nobody_elses_run() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy("");
+    let everybody = Everybody::new();
+    let begin = || {
+        let mut command = everybody.command();
+        command.args(["run", "--agent"]).arg(host.socket());
+        command.args(["--limit", "1Gbit/s", "--", "sh", "-c"]);
+        command.arg("echo begun; read line; exit 3");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut run = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        let mut output = BufReader::new(run.stdout.take().unwrap());
+        output.read_line(&mut said).unwrap();
+        assert_eq!(said, "begun\n");
+        run
+    };
+    // Its input ends, and so does the command.
+    let end = |run: Child| {
+        let output = run.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        said
+    };
+    let mut agent = host.agent(&["--socket-group", "nogroup"]);
+    let first = begin();
+    agent.signal(libc::SIGKILL);
+    agent.child.wait().unwrap();
+    // Its first run has the number that the other agent's had.
+    let _agent = host.agent(&["--socket-group", "nogroup"]);
+    let second = begin();
+    let said = end(first);
+    assert!(said.contains("connections did is not known"), "{said}");
+    let said = end(second);
+    assert!(said.contains("\ntaken care of by the agent"), "{said}");
+}
+
+#[test]
+fn a_run_by_the_agent_follows_the_advisor_of_its_policy_but_not_to_nocc() {
+    if !may_run() {
+        return;
+    }
+    let reno = json!({"congestion_control": "reno"});
+    let advisor = TestAdvisor::answering(vec![Reply::Advice(advice(600.0, reno))]);
+    let host = Host::new();
+    host.policy(&format!("advisor = \"{}\"\n", advisor.url()));
+    let _agent = host.agent(&["--socket-group", "nogroup"]);
+    let socket = host.socket();
+    let ran = in_new_network_namespace(move || {
+        let everybody = Everybody::new();
+        let mut command = everybody.command();
+        command.args(["run", "--agent"]).arg(&socket);
+        command.args(["--advised", "--allow-nocc", "--"]);
+        command.args(["/usr/bin/python3", "-c", FOLLOWS]);
+        command.output().unwrap()
+    });
+    let said = text(&ran.stderr);
+    assert_eq!(text(&ran.stdout), "reno\n", "{said}");
+    assert!(said.starts_with("fairwind: left out: nocc"), "{said}");
+    assert_eq!(said.matches("left out: nocc").count(), 2, "{said}");
+}
+
+#[test]
 fn a_killed_run_by_the_agent_leaves_nothing_behind() {
     if !may_run() {
         return;
@@ -1236,6 +1375,27 @@ fn what_fairwind_run_has_given_is_not_changed_by_rules() {
         command.args(["-c", &enter, "sh", RUN]).output().unwrap()
     });
     assert_eq!(text(&ran.stdout), "reno reno\n", "{}", text(&ran.stderr));
+}
+
+#[test]
+fn a_group_that_is_only_called_as_that_of_a_run_is_no_exception() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy("[[rule]]\nname = \"all\"\nlimit = \"8Mbit/s\"\n");
+    let _agent = host.agent(&[]);
+    let limit = |name: &str, user: u32| {
+        let group = host.group.join(name);
+        fs::create_dir(&group).unwrap();
+        chown(&group, Some(user), None).unwrap();
+        let mut program = host.program_in(name);
+        program.keep("server", "listen()");
+        program.keep("pair", "pair(kept['server'])");
+        program.eval("kept['pair'][0].getsockopt(socket.SOL_SOCKET, 47)")
+    };
+    assert_eq!(limit("fairwind-run-users", 65534), "1000000");
+    assert_ne!(limit("fairwind-run-roots", 0), "1000000");
 }
 
 /// Ten thousand connections open, move something and close, while the policy is read anew and the agent is killed a hundred

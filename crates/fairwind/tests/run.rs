@@ -13,6 +13,7 @@ use fairwind_testing::{eventually, in_new_network_namespace, permitted, root, wa
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::agent::Mounted;
 use crate::turn::in_the_lab;
 
 const FAIRWIND: &str = env!("CARGO_BIN_EXE_fairwind");
@@ -145,6 +146,28 @@ print(control(chosen), control(accepted), control(late))
         said.contains("\n2 attempts of the program to choose another"),
         "{said}"
     );
+    // Where nothing is given instead, no call is left out.
+    let limited = words(&probe(&["--limit", "1Gbit/s", "--force"], CHOOSES));
+    assert_eq!((&*limited[0], &*limited[2]), ("cubic", "cubic"));
+}
+
+#[test]
+fn what_the_kernel_refuses_a_program_is_no_choice() {
+    if !may_run() {
+        return;
+    }
+    let output = probe(
+        &["--control", "reno"],
+        "
+def attempt(s):
+    try: s.setsockopt(6, 13, b'no-such')
+    except OSError: pass
+print(control(pair(socket.AF_INET, '127.0.0.1', attempt)[0]))
+",
+    );
+    assert_eq!(words(&output), ["reno"]);
+    let said = text(&output.stderr);
+    assert!(!said.contains("keeps the congestion control"), "{said}");
 }
 
 #[test]
@@ -253,26 +276,65 @@ fn the_exit_code_and_signals_are_the_commands() {
     assert_eq!(run("exit 3").status.code(), Some(3));
     assert_eq!(run("kill -9 $$").status.code(), Some(137));
     let trapping = "trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done";
-    let mut waiting = Command::new(FAIRWIND)
-        .args([
-            "run",
-            "--quiet",
-            "--control",
-            "reno",
-            "--",
-            "sh",
-            "-c",
-            trapping,
-        ])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // The shell has come to its trap.
-    let mut said = String::new();
-    let mut output = BufReader::new(waiting.stdout.take().unwrap());
-    output.read_line(&mut said).unwrap();
-    assert_eq!(said, "ready\n");
-    assert_eq!(end(&mut waiting, libc::SIGTERM), Some(5));
+    // Nobody has to answer there; the asking is in a thread of its own.
+    for what in ["--control=reno", "--advised=http://127.0.0.1:1"] {
+        let mut waiting = Command::new(FAIRWIND)
+            .args(["run", "--quiet", what, "--", "sh", "-c", trapping])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The shell has come to its trap.
+        let mut said = String::new();
+        let mut output = BufReader::new(waiting.stdout.take().unwrap());
+        output.read_line(&mut said).unwrap();
+        assert_eq!(said, "ready\n", "{what}");
+        assert_eq!(end(&mut waiting, libc::SIGTERM), Some(5), "{what}");
+    }
+}
+
+#[test]
+fn what_cannot_be_told_leaves_the_command_its_exit_code() {
+    if !may_run() {
+        return;
+    }
+    let command = |option: &str| {
+        let mut command = Command::new(FAIRWIND);
+        command.args(["run", "--control", "reno", option]);
+        command.args(["--", "sh", "-c", "exit 3"]);
+        command
+    };
+    for option in ["--connections", "--json"] {
+        let (nobody, error) = std::io::pipe().unwrap();
+        drop(nobody);
+        let status = command(option).stderr(error).status().unwrap();
+        assert_eq!(status.code(), Some(3), "{option}");
+    }
+    let full = command("--json=/dev/full").output().unwrap();
+    assert_eq!(full.status.code(), Some(3));
+    let said = text(&full.stderr);
+    assert!(said.contains("/dev/full: No space left"), "{said}");
+}
+
+#[test]
+fn what_is_in_the_file_is_replaced_when_the_command_has_run() {
+    if !may_run() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("told.json");
+    let before = "before ".repeat(10_000);
+    fs::write(&file, &before).unwrap();
+    let run = |program: &str| {
+        let mut command = Command::new(FAIRWIND);
+        command.args(["run", "--control", "reno"]);
+        command.arg(format!("--json={}", file.display()));
+        command.args(["--", program]).output().unwrap()
+    };
+    assert_eq!(run("/nonexistent/program").status.code(), Some(2));
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    assert_eq!(run("true").status.code(), Some(0));
+    let told: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(told["congestion_control"], "reno");
 }
 
 #[test]
@@ -325,12 +387,10 @@ open('{}', 'w').write(f'{{sum(received)}}.')
     assert_eq!(bytes, "40000000.");
 }
 
-#[test]
-fn downloads_are_released_when_the_run_is_killed() {
-    if !may_run() {
-        return;
-    }
-    let [held, marked, released, unmarked] = in_new_network_namespace(|| {
+/// Holds a download down, with a BPF file system, until the run ends as this statement of its program says. Returns the run's
+/// exit code; the window and priority before and after; and the traffic class of a connection that begins then.
+fn held_until(end: &'static str) -> (Option<i32>, [u64; 5]) {
+    in_new_network_namespace(move || {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("windows");
         let program = format!(
@@ -350,9 +410,10 @@ def receive(seconds, until=lambda: False):
         time.sleep(0.02)
 receive(1)
 held = f'{{window()}} {{priority()}}'
-os.kill(os.getppid(), 9)
+{end}
 receive(15, lambda: window() > 20 << 16 and priority() == 0)
-open('{}', 'w').write(f'{{held}} {{window()}} {{priority()}}')
+later = socket.create_connection(server.getsockname()).getsockopt(0, 1)
+open('{}', 'w').write(f'{{held}} {{window()}} {{priority()}} {{later}}')
 ",
             file.display()
         );
@@ -360,26 +421,98 @@ open('{}', 'w').write(f'{{held}} {{window()}} {{priority()}}')
         let bpf = folder.path().join("bpf");
         fs::create_dir(&bpf).unwrap();
         let line = format!(
-            "mount -t bpf bpf {} && exec {FAIRWIND} run --background -- /usr/bin/python3 -c \"$1\"",
+            "mount -t bpf bpf {} && exec {FAIRWIND} run --background --lower-effort -- /usr/bin/python3 -c \"$1\"",
             bpf.display()
         );
         let mut run = Command::new("unshare")
             .args(["--mount", "sh", "-c", &line, "sh", &program])
             .spawn()
             .unwrap();
-        assert_eq!(run.wait().unwrap().code(), None);
+        let exit = run.wait().unwrap().code();
         wait_until("the windows are written", || {
-            fs::read_to_string(&file).is_ok_and(|text| text.split(' ').count() == 4)
+            fs::read_to_string(&file).is_ok_and(|text| text.split(' ').count() == 5)
         });
         let text = fs::read_to_string(&file).unwrap();
-        let windows: Vec<u64> = text.split(' ').map(|word| word.parse().unwrap()).collect();
-        windows.try_into().unwrap()
-    });
+        let told: Vec<u64> = text.split(' ').map(|word| word.parse().unwrap()).collect();
+        (exit, told.try_into().unwrap())
+    })
+}
+
+#[test]
+fn downloads_are_released_when_the_run_is_killed_and_new_connections_given_nothing() {
+    if !may_run() {
+        return;
+    }
+    let (exit, told) = held_until("os.kill(os.getppid(), 9)");
+    assert_eq!(exit, None);
+    let [held, marked, released, unmarked, class] = told;
     // Twenty segments of loopback's.
     assert!(held < 20 << 16, "{held} {released}");
     assert!(released > 20 << 16, "{released}");
     // By which other downloads in the background know it.
     assert_eq!([marked, unmarked], [1, 0]);
+    assert_eq!(class, 0);
+}
+
+#[test]
+fn downloads_that_the_command_leaves_behind_are_released() {
+    if !may_run() {
+        return;
+    }
+    let (exit, told) = held_until("if os.fork(): os._exit(0)");
+    assert_eq!(exit, Some(0));
+    let [held, marked, released, unmarked, class] = told;
+    assert!(held < 20 << 16, "{held} {released}");
+    assert!(released > 20 << 16, "{released}");
+    assert_eq!([marked, unmarked, class], [1, 0, 0]);
+}
+
+#[test]
+fn what_a_killed_run_has_pinned_is_removed_by_a_later_one_also_without_its_group() {
+    if !may_run() {
+        return;
+    }
+    let mounted = Mounted::new();
+    let fairwind = |arguments: &[&str]| {
+        let mut command = Command::new(FAIRWIND);
+        command.arg("run").args(arguments);
+        mounted.inside(&command)
+    };
+    let mut run = fairwind(&["--background", "--", "sleep", "100"])
+        .spawn()
+        .unwrap();
+    let group_of = |process: i32| {
+        let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+        let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        group.contains("fairwind-run-").then(|| group.to_owned())
+    };
+    let mut found = None;
+    wait_until("the command is in its group", || {
+        let command = command_of(run.id());
+        found = command.and_then(|command| Some((command, group_of(command)?)));
+        found.is_some()
+    });
+    let (command, group) = found.unwrap();
+    let pin = format!("fairwind-run-{}", run.id());
+    // As a service manager ends a unit.
+    end(&mut run, libc::SIGKILL);
+    // SAFETY: a child of our child, which nobody has waited for.
+    unsafe { libc::kill(command, libc::SIGKILL) };
+    let group = fairwind_kernel::mounted("cgroup2").unwrap().join(group);
+    wait_until("the group is removed", || fs::remove_dir(&group).is_ok());
+
+    let is_pinned = || {
+        let mut list = Command::new("ls");
+        list.arg("/sys/fs/bpf");
+        let listed = mounted.inside(&list).output().unwrap();
+        text(&listed.stdout).lines().any(|name| name == pin)
+    };
+    assert!(is_pinned());
+    wait_until("it is removed", || {
+        let next = fairwind(&["--quiet", "--control", "reno", "--", "true"]).status();
+        assert!(next.unwrap().success());
+        !is_pinned()
+    });
 }
 
 /// Control groups of runs, wherever they are.
@@ -489,6 +622,17 @@ fn wrong_usage_is_refused_before_the_command_runs() {
         ],
         2,
         "dely",
+    );
+    refuse(
+        &[
+            "--background",
+            "--json=/nonexistent/told.json",
+            "--",
+            "touch",
+            touch,
+        ],
+        1,
+        "/nonexistent/told.json: No such file",
     );
     if may_run() {
         refuse(

@@ -601,6 +601,61 @@ print(window(accepted))
     assert!(window < 20 << 16, "{window}");
 }
 
+#[test]
+fn a_socket_that_is_held_down_keeps_a_priority_of_its_own() {
+    if !permitted(root()) {
+        return;
+    }
+    let output = probe(
+        &["--background"],
+        "
+own, first = pair(socket.AF_INET, '127.0.0.2', lambda s: s.setsockopt(1, 12, 4), here='127.0.0.3')
+other, second = pair(socket.AF_INET, '127.0.0.2', here='127.0.0.3')
+priority = lambda s: s.getsockopt(1, 12)
+end = time.monotonic() + 15
+while priority(other) == 0 and time.monotonic() < end: time.sleep(0.01)
+time.sleep(0.1)
+print(priority(own), priority(other))
+",
+    );
+    assert_eq!(words(&output), ["4", "1"]);
+}
+
+#[test]
+fn a_connection_takes_a_descriptor_of_the_run_only_while_it_is_looked_at() {
+    if !permitted(root()) {
+        return;
+    }
+    // Held down until they are closed.
+    let closed = probe(
+        &["--background"],
+        "
+descriptors = lambda: len(os.listdir(f'/proc/{os.getppid()}/fd'))
+before = descriptors()
+for _ in range(50):
+    both = pair(socket.AF_INET, '127.0.0.2', here='127.0.0.3')
+    time.sleep(0.005)
+    for s in both: s.close()
+end = time.monotonic() + 15
+while descriptors() > before + 20 and time.monotonic() < end: time.sleep(0.05)
+print(descriptors() - before < 21)
+",
+    );
+    assert_eq!(words(&closed), ["True"]);
+    let open = probe(
+        &["--limit", "8Mbit/s"],
+        "
+descriptors = lambda: len(os.listdir(f'/proc/{os.getppid()}/fd'))
+before = descriptors()
+pairs = [pair(socket.AF_INET, '127.0.0.1') for _ in range(50)]
+end = time.monotonic() + 15
+while descriptors() > before + 20 and time.monotonic() < end: time.sleep(0.05)
+print(descriptors() - before < 21)
+",
+    );
+    assert_eq!(words(&open), ["True"]);
+}
+
 /// A program that connects when it is told to by a line, and says what has come of it.
 const CONNECTS: &str = "
 server = socket.create_server(('127.0.0.1', 0))

@@ -369,6 +369,10 @@ fn the_units_leave_the_services_what_they_call() {
     }
     // Control groups of users' sessions are the users'.
     assert!(has(&agent, "CapabilityBoundingSet=", "CAP_DAC_OVERRIDE"));
+    // 64 runs of users with three threads each, and its own.
+    let mut lines = agent.lines();
+    let tasks = lines.find_map(|line| line.strip_prefix("TasksMax="));
+    assert!(tasks.unwrap().parse::<u32>().unwrap() >= 64 * 3 + 16);
 }
 
 #[test]

@@ -29,6 +29,11 @@ impl NetworkNamespaces {
         self.0.borrow_mut().entry(namespace).or_default();
     }
 
+    /// Whether the one with this inode is known, and has not been found gone since it was noted.
+    pub fn has(&self, namespace: u32) -> bool {
+        self.0.borrow().contains_key(&namespace)
+    }
+
     /// Calls it in each of them, as long as it succeeds. Afterwards the thread is in its own again. Namespaces that are no
     /// longer there are forgotten.
     ///
@@ -54,12 +59,13 @@ impl NetworkNamespaces {
         {
             result = call();
         }
+        let mut search = None;
         namespaces.retain(|&namespace, path| {
             let identity = here.beside(namespace);
             if result.is_err() || identity == here {
                 return true;
             }
-            let Some(there) = identity.open(path) else {
+            let Some(there) = identity.open(path, &mut search) else {
                 return false;
             };
             // One that has vanished, or may not be entered, is left out.
@@ -77,7 +83,7 @@ impl NetworkNamespaces {
 }
 
 /// What a namespace's file is known by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Identity {
     device: u64,
     inode: u64,
@@ -104,29 +110,63 @@ impl Identity {
     }
 
     /// Opens the namespace by this path, or another if it is no longer there; `None` if nothing has it.
-    fn open(self, path: &mut PathBuf) -> Option<File> {
+    fn open(self, path: &mut PathBuf, search: &mut Option<Search>) -> Option<File> {
         let open = |path: &Path| {
             // Before it is opened: another file may have taken its place, and opening that may have effects.
             let file = self.is_at(path).then(|| File::open(path).ok())??;
             (Identity::of(&file.metadata().ok()?) == self).then_some(file)
         };
         open(path).or_else(|| {
-            *path = self.find()?;
+            *path = search.get_or_insert_with(Search::new).find(self)?;
             open(path)
         })
     }
+}
 
-    /// A path to the namespace: by a file that this process has open, as one that makes namespaces may have no thread
-    /// in them; by a thread that is in it; by a name; or by a file of another process.
-    fn find(self) -> Option<PathBuf> {
+/// A search for paths to namespaces, which goes over the processes of the host once, however many are looked for: those that
+/// are gone take all of it.
+struct Search {
+    left: Box<dyn Iterator<Item = PathBuf>>,
+    passed: BTreeMap<Identity, PathBuf>,
+}
+
+impl Search {
+    /// By files that this process has open, as one that makes namespaces may have no thread in them; by threads that are in
+    /// them; by names; or by files of other processes.
+    fn new() -> Search {
         let processes = || entries("/proc");
         let threads = processes().flat_map(|process| entries(process.join("task")));
         let files = processes().flat_map(|process| entries(process.join("fd")));
-        entries("/proc/self/fd")
+        let all = entries("/proc/self/fd")
             .chain(threads.map(|thread| thread.join("ns/net")))
             .chain(entries(NAMED))
-            .chain(files)
-            .find(|path| self.is_at(path))
+            .chain(files);
+        Search {
+            left: Box::new(all),
+            passed: BTreeMap::new(),
+        }
+    }
+
+    /// A path to the namespace.
+    fn find(&mut self, wanted: Identity) -> Option<PathBuf> {
+        let passed = self.passed.get(&wanted);
+        if let Some(path) = passed.filter(|path| wanted.is_at(path)) {
+            return Some(path.clone());
+        }
+        for path in &mut self.left {
+            let Ok(file) = fs::metadata(&path) else {
+                continue;
+            };
+            let identity = Identity::of(&file);
+            if identity == wanted {
+                return Some(path);
+            }
+            // Other files are in other file systems.
+            if identity.device == wanted.device {
+                self.passed.entry(identity).or_insert(path);
+            }
+        }
+        None
     }
 }
 
@@ -177,9 +217,36 @@ mod tests {
 
         assert_eq!(visit(), [here, there]);
         assert_eq!(own(), here);
+        assert!(!namespaces.has(1), "there is none");
+        assert!(namespaces.has(there));
         drop(end);
         inhabitant.join().unwrap();
         assert_eq!(visit(), [here]);
+        assert!(namespaces.has(here) && !namespaces.has(there));
+    }
+
+    #[test]
+    fn several_namespaces_are_found_by_one_search() {
+        if !fairwind_testing::permitted(fairwind_testing::root()) {
+            return;
+        }
+        let make = || {
+            unshare(NamespaceType::Network).unwrap();
+            File::open(HERE).unwrap()
+        };
+        let held: Vec<File> = (0..3)
+            .map(|_| thread::spawn(make).join().unwrap())
+            .collect();
+        let mut search = Search::new();
+        // In an order in which it has passed some of them by then.
+        for file in held.iter().rev() {
+            let identity = Identity::of(&file.metadata().unwrap());
+            let path = search.find(identity).unwrap();
+            assert!(identity.is_at(&path));
+        }
+        let none = Identity::of(&held[0].metadata().unwrap()).beside(1);
+        assert_eq!(search.find(none), None);
+        assert_eq!(search.left.next(), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Source: socket(7), tcp(7), sock_diag(7); net/core/sock.c and net/ipv4/tcp.c of Linux.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use libc::{IPPROTO_TCP, SOL_SOCKET, c_int};
 
@@ -11,6 +11,7 @@ use crate::checked;
 
 /// asm-generic/socket.h
 const SO_BUF_LOCK: c_int = 72;
+const SO_PEERPIDFD: c_int = 77;
 
 /// Limits the rate at which TCP paces a socket (`SO_MAX_PACING_RATE`), bytes a second; `None` lifts the limit.
 ///
@@ -67,6 +68,17 @@ pub fn set_priority(socket: impl AsFd, priority: u32) -> io::Result<()> {
     set(socket, SOL_SOCKET, libc::SO_PRIORITY, &priority)
 }
 
+/// What [`set_priority`] sets; 0 if nobody has set it.
+///
+/// # Errors
+///
+/// If this is not a socket.
+pub fn priority(socket: impl AsFd) -> io::Result<u32> {
+    let mut priority = [0; 4];
+    get(socket, SOL_SOCKET, libc::SO_PRIORITY, &mut priority)?;
+    Ok(u32::from_ne_bytes(priority))
+}
+
 /// The kernel's number of a socket, never reused (`SO_COOKIE`).
 ///
 /// # Errors
@@ -76,6 +88,18 @@ pub fn cookie(socket: impl AsFd) -> io::Result<u64> {
     let mut bytes = [0; 8];
     get(socket, SOL_SOCKET, libc::SO_COOKIE, &mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
+}
+
+/// A handle of the process that has connected a Unix socket from the other end (`SO_PEERPIDFD`, Linux 6.5).
+///
+/// # Errors
+///
+/// If the process is gone, or the kernel does not have the option (`ENOPROTOOPT`).
+pub fn peer_process(socket: impl AsFd) -> io::Result<OwnedFd> {
+    let mut bytes = [0; 4];
+    get(socket, SOL_SOCKET, SO_PEERPIDFD, &mut bytes)?;
+    // SAFETY: the kernel has opened this descriptor for nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(c_int::from_ne_bytes(bytes)) })
 }
 
 /// Which buffers a program has set, so that they are not autotuned (`SO_BUF_LOCK`, Linux 5.15): the send buffer
@@ -184,6 +208,7 @@ pub(crate) fn set(socket: impl AsFd, level: c_int, option: c_int, value: &[u8]) 
 mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpStream, UdpSocket};
+    use std::os::unix::net::UnixStream;
     use std::thread;
     use std::time::{Duration, Instant};
 
@@ -217,6 +242,21 @@ mod tests {
         set_window_clamp(&socket, 100_000).unwrap();
         let clamp = number(&socket, IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
         assert_eq!(clamp, 100_000);
+    }
+
+    #[test]
+    fn the_process_at_the_other_end_is_known() {
+        let (near, _far) = UnixStream::pair().unwrap();
+        match peer_process(&near) {
+            Ok(process) => {
+                let info = format!("/proc/self/fdinfo/{}", process.as_raw_fd());
+                let info = std::fs::read_to_string(info).unwrap();
+                let own = format!("Pid:\t{}", std::process::id());
+                assert!(info.lines().any(|line| line == own), "{info}");
+            }
+            // Before Linux 6.5.
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOPROTOOPT)),
+        }
     }
 
     #[test]

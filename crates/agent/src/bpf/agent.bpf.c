@@ -4,6 +4,7 @@
  * limit of their rate, a mark in their packets; and later the windows that they are to offer.
  */
 #include "advice.h"
+#include "choice.h"
 #include "hold.h"
 
 char agent_license[] SEC("license") = "Dual BSD/GPL";
@@ -47,9 +48,16 @@ static __always_inline void add(u32 at)
 }
 #define COUNT(field) add(__builtin_offsetof(struct counts, field) / sizeof(u64))
 
-static __always_inline bool has_chosen(struct bpf_sock *sk)
+static __always_inline bool has_chosen(struct bpf_sock_ops *ctx)
 {
-	return sk && bpf_sk_storage_get(&chosen, sk, 0, 0);
+	struct bpf_sock *socket = ctx->sk;
+	u8 yes = 1;
+
+	if (!socket)
+		return false;
+	if (is_granted(ctx, socket))
+		bpf_sk_storage_get(&chosen, socket, &yes, BPF_SK_STORAGE_GET_F_CREATE);
+	return bpf_sk_storage_get(&chosen, socket, 0, 0);
 }
 
 /* The advice that a connection follows, by its number. */
@@ -145,9 +153,13 @@ static __always_inline void follow(struct bpf_sock_ops *ctx, bool wants_control)
  */
 SEC("sockops") int give(struct bpf_sock_ops *ctx)
 {
-	bool may = settings.action.is_forced || !has_chosen(ctx->sk);
-	bool wants_control = settings.action.control[0] && may;
+	bool may, wants_control;
 
+	/* Each packet is for the next program. */
+	if (ctx->op == BPF_SOCK_OPS_HDR_OPT_LEN_CB)
+		return 1;
+	may = settings.action.is_forced || !has_chosen(ctx);
+	wants_control = settings.action.control[0] && may;
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
@@ -178,27 +190,36 @@ SEC("sockops") int give(struct bpf_sock_ops *ctx)
 	case BPF_SOCK_OPS_RTT_CB:
 		follow(ctx, may);
 		break;
-	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
-		if (is_attended(bpf_ktime_get_ns()))
-			offer_latest(ctx);
-		else
-			release(ctx);
-		break;
 	}
 	return 1;
 }
 
-/* A program chooses a control: that is noted, or said to be done and left out. */
+/*
+ * A packet of a held connection is about to leave. This outlives the run if it is pinned, and lets go what was held; the other
+ * programs end with the run.
+ */
+SEC("sockops") int packet(struct bpf_sock_ops *ctx)
+{
+	if (ctx->op != BPF_SOCK_OPS_HDR_OPT_LEN_CB)
+		return 1;
+	if (is_attended(bpf_ktime_get_ns()))
+		offer_latest(ctx);
+	else
+		release(ctx);
+	return 1;
+}
+
+/* A program asks for a control: that is noted, or said to be done and left out. */
 SEC("cgroup/setsockopt") int choose(struct bpf_sockopt *ctx)
 {
-	u8 yes = 1;
+	bool gives = settings.action.control[0] || settings.action.is_advised;
 
 	if (ctx->level == SOL_TCP && ctx->optname == TCP_CONGESTION) {
-		if (settings.action.is_forced) {
+		if (settings.action.is_forced && gives) {
 			ctx->optlen = -1;
 			COUNT(ignored);
-		} else if (ctx->sk) {
-			bpf_sk_storage_get(&chosen, ctx->sk, &yes, BPF_SK_STORAGE_GET_F_CREATE);
+		} else {
+			note_wish(ctx);
 		}
 	} else if (ctx->optlen > PAGE) {
 		/* The program has only the first page of it: the kernel is to take the caller's. */

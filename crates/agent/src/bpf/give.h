@@ -5,6 +5,7 @@
 #ifndef FAIRWIND_AGENT_GIVE_H
 #define FAIRWIND_AGENT_GIVE_H
 
+#include "choice.h"
 #include "hold.h"
 #include "policy.h"
 
@@ -86,26 +87,27 @@ static __always_inline void add(u32 rule, u32 at)
 }
 #define COUNT(rule, field) add(rule, __builtin_offsetof(struct counts, field) / sizeof(u64))
 
-static __always_inline bool is_same(const char *a, const char *b)
-{
-	for (int i = 0; i < 16; i++) {
-		if (a[i] != b[i])
-			return false;
-		if (!a[i])
-			break;
-	}
-	return true;
-}
-
 static __always_inline void copy(char *to, const volatile char *from)
 {
 	for (int i = 0; i < 16; i++)
 		to[i] = from[i];
 }
 
-/* The kernel refuses the mark of an IPv4 connection of an IPv6 socket. */
+/* Whether it is an IPv4 connection of an IPv6 socket. */
+static __always_inline bool is_mapped(const struct sock *sk)
+{
+	const struct sock_common *common = &sk->__sk_common;
+
+	return common->skc_family == AF_INET6 && !common->skc_v6_daddr.in6_u.u6_addr32[0] &&
+	       !common->skc_v6_daddr.in6_u.u6_addr32[1] &&
+	       common->skc_v6_daddr.in6_u.u6_addr32[2] == __builtin_bswap32(0xffff);
+}
+
 static __always_inline long set_class(void *who, struct sock *sk, u32 class)
 {
+	/* The kernel refuses its own mark, and would take that of IPv6, which its packets do not have. */
+	if (is_mapped(sk))
+		return -1;
 	if (sk->__sk_common.skc_family == AF_INET6)
 		return bpf_setsockopt(who, SOL_IPV6, IPV6_TCLASS, &class, sizeof(class));
 	return bpf_setsockopt(who, SOL_IP, IP_TOS, &class, sizeof(class));
@@ -146,6 +148,18 @@ static __always_inline void give_control(void *who, struct given *g,
 	if (is_new || !(g->what & GAVE_CONTROL))
 		COUNT(rule, given);
 	g->what |= GAVE_CONTROL;
+}
+
+/* What its program has chosen since this was last called, the connection keeps. Not inlined, as `give`. */
+static __noinline void settle(void *who, struct tcp_sock *tp, struct known *known)
+{
+	struct given *g = &known->given;
+
+	if (!is_granted(who, tp))
+		return;
+	known->owner.has_chosen = 1;
+	if (g->what & GAVE_CONTROL && g->generation == policy.generation)
+		g->what = (g->what & ~GAVE_CONTROL) | KEPT_OWN;
 }
 
 static __always_inline void give_back_control(void *who, struct given *g)

@@ -74,22 +74,41 @@ static __always_inline void tell_arrivals(struct bpf_sock_ops *ctx, struct tcp_s
 	bpf_ringbuf_submit(told, 0);
 }
 
-/* A packet is about to leave. */
-static __always_inline void leaves(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
-				   struct known *known)
+/*
+ * A packet of a held connection is about to leave. This outlives the agent if it is pinned, and lets go what was held; the
+ * other programs end with the agent.
+ */
+SEC("sockops") int packet(struct bpf_sock_ops *ctx)
 {
-	u64 now = bpf_ktime_get_ns();
+	struct bpf_sock *socket = ctx->sk;
+	struct known *known;
+	struct tcp_sock *tp;
+	bool is_held;
+	u64 now;
 
-	if (known->given.is_held && !is_within_host(ctx) && is_attended(now)) {
+	if (ctx->op != BPF_SOCK_OPS_HDR_OPT_LEN_CB || !socket)
+		return 1;
+	tp = bpf_skc_to_tcp_sock(socket);
+	if (!tp)
+		return 1;
+	known = find(tp);
+	if (!known)
+		return 1;
+	now = bpf_ktime_get_ns();
+	is_held = known->given.is_held && !is_within_host(ctx);
+	if (is_held && is_attended(now)) {
 		tell_arrivals(ctx, tp, known, now);
 		offer_latest(ctx);
 		/* A pass that began to hold it, or its program, may have left it without. */
 		mark(ctx);
-		return;
+		return 1;
 	}
 	release(ctx);
-	bpf_sock_ops_cb_flags_set(ctx,
-				  ctx->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+	/* Who computes the windows may only be late, or another come. */
+	if (!is_held)
+		bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags &
+						       ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+	return 1;
 }
 
 /* Advice may change: the program is called once a round trip. */
@@ -124,6 +143,7 @@ static __always_inline void begin(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
 	}
 	if (known->owner.is_of_run)
 		return;
+	settle(ctx, tp, known);
 	give(ctx, tp, first_rule(tp, &known->owner, now), known, again);
 }
 
@@ -149,15 +169,6 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 		return 1;
 	tp = bpf_skc_to_tcp_sock(socket);
 	if (!tp)
-		return 1;
-	if (ctx->op == BPF_SOCK_OPS_HDR_OPT_LEN_CB) {
-		known = find(tp);
-		if (known)
-			leaves(ctx, tp, known);
-		return 1;
-	}
-	/* Pinned, it may outlive the agent, so that it can let go what was held. */
-	if (policy.first_segments && !is_attended(bpf_ktime_get_ns()))
 		return 1;
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
@@ -207,18 +218,17 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 	return 1;
 }
 
-/* A program chooses a control: that is noted, or said to be done and left out. */
+/* A program asks for a control: that is noted, or said to be done and left out. */
 SEC("cgroup/setsockopt") int choose(struct bpf_sockopt *ctx)
 {
+	struct bpf_sock *socket = ctx->sk;
 	struct known *known;
 	struct given *g;
 
 	if (ctx->level == SOL_TCP && ctx->optname == TCP_CONGESTION) {
-		known = ctx->sk ? find_or_make(ctx->sk) : 0;
-		if (!known)
-			return 1;
-		g = &known->given;
-		if (g->what & GAVE_CONTROL && g->generation == policy.generation) {
+		known = socket ? find(socket) : 0;
+		g = known ? &known->given : 0;
+		if (g && g->what & GAVE_CONTROL && g->generation == policy.generation) {
 			for (u32 i = 0; i < RULES_MAX; i++) {
 				if (policy.names[i] != g->rule || !policy.actions[i].is_forced)
 					continue;
@@ -226,9 +236,8 @@ SEC("cgroup/setsockopt") int choose(struct bpf_sockopt *ctx)
 				COUNT(i, ignored);
 				return 1;
 			}
-			g->what = (g->what & ~GAVE_CONTROL) | KEPT_OWN;
 		}
-		known->owner.has_chosen = 1;
+		note_wish(ctx);
 	} else if (ctx->optlen > PAGE) {
 		/* The program has only the first page of it: the kernel is to take the caller's. */
 		ctx->optlen = 0;
@@ -302,6 +311,7 @@ SEC("iter/tcp") int pass(struct bpf_iter__tcp *ctx)
 	if (known->owner.is_of_run)
 		return 0;
 	was_held = known->given.is_held;
+	settle(tp, tp, known);
 	give(tp, tp, first_rule(tp, &known->owner, now), known, false);
 	hold_or_let_go(tp, &known->given, was_held);
 	return 0;
@@ -369,6 +379,7 @@ SEC("iter/tcp") int list(struct bpf_iter__tcp *ctx)
 		return 0;
 	known = find(tp);
 	if (known) {
+		settle(tp, tp, known);
 		row.given = known->given;
 		row.owner = known->owner;
 	}

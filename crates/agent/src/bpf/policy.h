@@ -22,10 +22,11 @@ struct policy {
 	struct action actions[RULES_MAX];
 	u64 host; /* the control group of whose connections the agent takes care */
 	u32 generation; /* number of the policy */
+	u32 user; /* to whom the agent belongs */
 	u8 is_whole; /* `host` is the root: all connections are in it */
 	u8 is_dry; /* only tells */
 	u8 first_segments; /* that held connections offer at first; 0: none is held */
-	u8 unused;
+	u8 unused[5];
 };
 const volatile struct policy policy SEC(".rodata.policy");
 
@@ -120,7 +121,17 @@ static __noinline u64 group_rules(struct tcp_sock *tp)
 	return found;
 }
 
-/* Whether it is in the control group of a run, or below one, by the name. */
+/* To whom a control group belongs. */
+static __always_inline u32 user_of(struct cgroup *cgroup)
+{
+	if (!bpf_core_field_exists(struct kernfs_node, iattr) ||
+	    !bpf_core_field_exists(struct kernfs_iattrs, ia_uid))
+		return 0;
+	/* Without attributes, as most are, this reads 0. */
+	return cgroup->kn->iattr->ia_uid.val;
+}
+
+/* Whether it is in the control group of a run, or below one, by the name; not in one that just anybody has made. */
 static __always_inline bool is_of_run(struct sock *sk)
 {
 	struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
@@ -128,8 +139,9 @@ static __always_inline bool is_of_run(struct sock *sk)
 
 	for (int i = 0; i < GROUP_LEVELS && cgroup; i++) {
 		struct cgroup_subsys_state *parent = cgroup->self.parent;
+		u32 user = user_of(cgroup);
+		bool is_same = !user || user == policy.user;
 		char name[16] = {};
-		bool is_same = true;
 
 		bpf_probe_read_kernel_str(name, sizeof(name), cgroup->kn->name);
 		for (unsigned int at = 0; at < sizeof(prefix) - 1; at++)

@@ -1,6 +1,7 @@
 //! The agent: takes care of a host's connections by a policy file until it is stopped.
 
 mod lock;
+mod peer;
 mod runs;
 mod server;
 mod status;
@@ -83,6 +84,9 @@ pub enum AgentError {
     /// The kernel refuses.
     #[error("{0}")]
     Host(#[from] HostError),
+    /// The kernel refuses a part, when the rules have changed already.
+    #[error("the rules have changed, but not everything follows them: {0}")]
+    Incomplete(#[source] HostError),
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> AgentError {
@@ -144,14 +148,7 @@ impl Agent {
         let lock = lock::Lock::of_group(group)?;
         let pin = Pin::of_group(group);
         let names = names(&policy, &controls);
-        let orders = Orders {
-            policy: &policy,
-            controls: &names,
-            group,
-            is_whole: options.group.is_none(),
-            is_dry: options.is_dry,
-        };
-        let host = Host::attach(&opened, &orders, &pin)?;
+        let host = Host::attach(&opened, &orders(&options, group, &policy, &names), &pin)?;
         host.pass()?;
         Ok(Agent {
             options,
@@ -216,16 +213,24 @@ impl Agent {
         match request {
             Request::Stop => {}
             Request::Reload(reply) => {
-                let outcome = self.reload().map_err(|error| error.to_string());
+                let outcome = self.reload();
                 match &outcome {
                     Ok(()) => tracing::info!("{}: read anew", self.options.policy.display()),
+                    Err(error @ AgentError::Incomplete(_)) => tracing::error!("{error}"),
                     Err(error) => tracing::error!("{error}\nthe policy stays as it was"),
                 }
+                let outcome = outcome.map_err(|error| error.to_string());
                 reply.send(outcome.map(|()| self.status()));
             }
             Request::Undo(reply) => {
-                let outcome = self.undo().map_err(|error| error.to_string());
-                tracing::info!("everything has been given back, until the policy is read anew");
+                let outcome = self.undo();
+                match &outcome {
+                    Ok(()) => tracing::info!(
+                        "everything has been given back, until the policy is read anew"
+                    ),
+                    Err(error) => tracing::error!("not everything has been given back: {error}"),
+                }
+                let outcome = outcome.map_err(|error| error.to_string());
                 reply.send(outcome.map(|()| self.status()));
             }
             Request::Status { live, reply } => {
@@ -237,6 +242,7 @@ impl Agent {
                 reply.send(outcome);
             }
             Request::Metrics(reply) => reply.send(Ok(self.status().metrics())),
+            Request::Advisor(reply) => reply.send(Ok(self.policy.advisor.url.clone())),
         }
     }
 
@@ -244,13 +250,14 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// If the policy has a mistake, or the kernel refuses it.
+    /// If the policy has a mistake, or the kernel refuses it; [`AgentError::Incomplete`] if it refuses a part, and the
+    /// policy is another already.
     pub fn reload(&mut self) -> Result<(), AgentError> {
         let policy = load(&self.options.policy)?;
         self.change(policy)?;
         self.is_undone = false;
         self.reloads += 1;
-        Ok(())
+        self.complete()
     }
 
     /// Gives all connections back what they had before, and leaves them alone until the policy is read anew.
@@ -259,22 +266,24 @@ impl Agent {
     ///
     /// If connections cannot be listed.
     pub fn undo(&mut self) -> Result<(), AgentError> {
-        self.change(Policy::default())?;
+        // Runs of users go on, and follow it.
+        let advisor = self.policy.advisor.clone();
+        self.change(Policy {
+            advisor,
+            ..Policy::default()
+        })?;
+        self.complete()?;
         self.is_undone = true;
         Ok(())
     }
 
+    /// Puts another policy in the place of this one; if that fails, nothing has changed.
     fn change(&mut self, policy: Policy) -> Result<(), AgentError> {
         let counts = self.host.counts(self.policy.rules.len());
         provide_all(&policy, &mut self.controls)?;
         let names = names(&policy, &self.controls);
-        self.host.replace(&Orders {
-            policy: &policy,
-            controls: &names,
-            group: self.group,
-            is_whole: self.options.group.is_none(),
-            is_dry: self.options.is_dry,
-        })?;
+        let orders = orders(&self.options, self.group, &policy, &names);
+        self.host.replace(&orders)?;
         for (rule, counts) in self.policy.rules.iter().zip(counts) {
             self.earlier
                 .entry(rule.name.clone())
@@ -282,12 +291,20 @@ impl Agent {
                 .add(&counts);
         }
         self.policy = policy;
-        self.host.pass()?;
+        Ok(())
+    }
+
+    /// Lets everything follow the policy that has changed.
+    fn complete(&mut self) -> Result<(), AgentError> {
+        let names = names(&self.policy, &self.controls);
+        let orders = orders(&self.options, self.group, &self.policy, &names);
+        let accompanied = self.host.accompany(&orders);
+        self.host.pass().map_err(AgentError::Incomplete)?;
         // Connections have left them by now.
         let policy = &self.policy;
         self.controls
             .retain(|control| is_asked_for(policy, &control.choice));
-        Ok(())
+        accompanied.map_err(AgentError::Incomplete)
     }
 
     /// Loads congestion controls anew that somebody has unloaded. Until they are there, the kernel refuses them to new
@@ -302,7 +319,8 @@ impl Agent {
         if rules.all(|(rule, name)| rule.action.control.is_some() == name.is_some()) {
             return;
         }
-        match self.change(self.policy.clone()) {
+        let changed = self.change(self.policy.clone());
+        match changed.and_then(|()| self.complete()) {
             Ok(()) => {
                 tracing::warn!("a congestion control had been unloaded, and is there again");
                 self.is_one_missing = false;
@@ -422,6 +440,21 @@ fn provide_all(policy: &Policy, held: &mut Vec<Control>) -> Result<(), AgentErro
         });
     }
     Ok(())
+}
+
+fn orders<'a>(
+    options: &Options,
+    group: u64,
+    policy: &'a Policy,
+    controls: &'a [Option<String>],
+) -> Orders<'a> {
+    Orders {
+        policy,
+        controls,
+        group,
+        is_whole: options.group.is_none(),
+        is_dry: options.is_dry,
+    }
 }
 
 fn is_asked_for(policy: &Policy, choice: &Choice) -> bool {

@@ -5,21 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use fairwind_cc::kernel::{Choice, allowed, is_nocc};
 use fairwind_cc::native;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use fairwind_advice_client::DEFAULT_URL;
-
+use super::peer::Process;
 use crate::advised::Advisor;
 use crate::attended::{Attended, Ended, Wanted};
-use crate::control_group::ControlGroup;
+use crate::control_group::{ControlGroup, GroupError};
 
 /// Runs at a time.
 const RUNS: usize = 64;
@@ -44,7 +41,7 @@ pub struct RunRequest {
     /// Whether what the connections receive takes only what others leave.
     #[serde(default)]
     pub hold: bool,
-    /// Whether the connections follow the advisor of this host, at its usual address.
+    /// Whether the connections follow the advisor of the agent's policy.
     #[serde(default)]
     pub advised: bool,
 }
@@ -81,8 +78,8 @@ impl From<&Wanted> for RunRequest {
 }
 
 impl RunRequest {
-    /// What is wanted, if everybody may have it.
-    fn wanted(&self) -> Result<Wanted, String> {
+    /// What is wanted, if everybody may have it, with the address of the advisor.
+    fn wanted(&self, advisor: &str) -> Result<Wanted, String> {
         let control = self.congestion_control.as_deref();
         Ok(Wanted {
             control: control.map(|name| self.choice(name)).transpose()?,
@@ -91,7 +88,7 @@ impl RunRequest {
             is_lower_effort: self.lower_effort,
             is_held: self.hold,
             advisor: self.advised.then(|| Advisor {
-                url: DEFAULT_URL.to_owned(),
+                url: advisor.to_owned(),
                 allow_nocc: Vec::new(),
             }),
         })
@@ -120,113 +117,175 @@ impl RunRequest {
     }
 }
 
+/// Why a run has not begun.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BeginError {
+    /// Not everybody may have what is asked for.
+    #[error("{0}")]
+    Refused(String),
+    /// The agent cannot take care of it, or not now.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
 /// The runs that the agent takes care of.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runs(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    next: u64,
+    latest: u64,
+    /// Those whose threads have not ended, by number.
     running: BTreeMap<u64, Running>,
 }
 
 #[derive(Debug)]
 struct Running {
-    user: u32,
-    stop: Arc<AtomicBool>,
-    ended: oneshot::Receiver<Result<Ended, String>>,
+    process: Process,
+    must_end: Arc<AtomicBool>,
+    /// Until somebody waits for it.
+    ended: Option<oneshot::Receiver<Result<Ended, String>>>,
+}
+
+/// One of the [`RUNS`], until this is dropped.
+#[derive(Debug)]
+struct Place {
+    runs: Runs,
+    run: u64,
+    must_end: Arc<AtomicBool>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.runs.state().running.remove(&self.run);
+    }
 }
 
 impl Runs {
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a run of the process, which belongs to the user.
+    /// Takes a place for a run of the process, which tells there how it has ended.
+    fn place(
+        &self,
+        process: Process,
+        ended: oneshot::Receiver<Result<Ended, String>>,
+    ) -> Result<Place, BeginError> {
+        let mut state = self.state();
+        if state.running.len() >= RUNS {
+            let all = format!("{RUNS} runs are going on already");
+            return Err(BeginError::Unavailable(all));
+        }
+        state.latest += 1;
+        let (run, must_end) = (state.latest, Arc::new(AtomicBool::new(false)));
+        let running = Running {
+            process,
+            must_end: Arc::clone(&must_end),
+            ended: Some(ended),
+        };
+        state.running.insert(run, running);
+        Ok(Place {
+            runs: self.clone(),
+            run,
+            must_end,
+        })
+    }
+
+    /// Begins a run of the process, whose connections follow the advisor at this address if it asks for that.
     pub(super) async fn begin(
         &self,
-        process: u32,
-        user: u32,
+        process: Option<&Process>,
         request: &RunRequest,
-    ) -> Result<RunBegun, String> {
-        let wanted = request.wanted()?;
-        let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or("the process is in a namespace that the agent does not see")?;
-        if self.state().running.len() >= RUNS {
-            return Err(format!("{RUNS} runs are going on already"));
-        }
-        let alive = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| error.to_string())?;
-        let stop = Arc::new(AtomicBool::new(false));
+        advisor: &str,
+    ) -> Result<RunBegun, BeginError> {
+        let wanted = request.wanted(advisor).map_err(BeginError::Refused)?;
+        let process = process.cloned().ok_or_else(|| {
+            let why = "the process has ended, or is in a namespace that the agent does not see";
+            BeginError::Unavailable(why.to_owned())
+        })?;
         let (tell_begun, begun) = oneshot::channel();
         let (tell_ended, ended) = oneshot::channel();
-        let must_stop = Arc::clone(&stop);
-        let care = move || {
-            let attended = ControlGroup::make_for(process).map_err(|error| error.to_string());
-            let attended = attended.and_then(|group| {
-                let attended = Attended::start(group, &wanted);
-                let attended = attended.map_err(|error| error.to_string())?;
-                let admitted = attended.group().admit(process);
-                admitted.map_err(|error| error.to_string())?;
-                Ok(attended)
-            });
-            match attended {
-                Ok(attended) => {
-                    let _ = tell_begun.send(Ok(()));
-                    let is_over = || must_stop.load(Ordering::Relaxed) || has_ended(&alive);
-                    let _ = tell_ended.send(attend(attended, process, is_over));
-                }
-                Err(error) => {
-                    let _ = tell_begun.send(Err(error));
-                }
+        // Whether or not who asks waits for the answer, it is the thread's.
+        let place = self.place(process.clone(), ended)?;
+        let run = place.run;
+        let care = move || match start(&process, &wanted) {
+            Ok(attended) => {
+                // Who is gone does not know its number.
+                let is_known = tell_begun.send(Ok(())).is_ok();
+                let must_end = || !is_known || place.must_end.load(Ordering::Relaxed);
+                let is_over = || must_end() || process.has_ended();
+                let _ = tell_ended.send(attend(attended, &process, is_over));
+                drop(place);
+            }
+            Err(error) => {
+                drop(place);
+                let _ = tell_begun.send(Err(error));
             }
         };
         let thread = thread::Builder::new().name("run".to_owned()).spawn(care);
-        thread.map_err(|error| error.to_string())?;
-        begun
-            .await
-            .unwrap_or_else(|_| Err("the agent is ending".to_owned()))?;
-        let mut state = self.state();
-        // Those whose process has ended without a word.
-        state.running.retain(|_, running| running.ended.is_empty());
-        state.next += 1;
-        let run = state.next;
-        state.running.insert(run, Running { user, stop, ended });
+        thread.map_err(|error| BeginError::Unavailable(error.to_string()))?;
+        let ending = Err("the agent is ending".to_owned());
+        let begun = begun.await.unwrap_or(ending);
+        begun.map_err(BeginError::Unavailable)?;
         Ok(RunBegun { run })
     }
 
-    /// Ends a run of the user; none if there is no such run.
-    pub(super) async fn end(&self, run: u64, user: u32) -> Option<Result<Ended, String>> {
-        let running = {
+    /// Ends a run of the process; none if there is no such run.
+    pub(super) async fn end(
+        &self,
+        run: u64,
+        process: Option<&Process>,
+    ) -> Option<Result<Ended, String>> {
+        let ended = {
             let mut state = self.state();
-            let is_own = state.running.get(&run)?.user == user;
-            is_own.then(|| state.running.remove(&run))??
+            let running = state.running.get_mut(&run)?;
+            // An earlier agent may have had a run of this number.
+            if !process?.is(&running.process) {
+                return None;
+            }
+            running.must_end.store(true, Ordering::Relaxed);
+            running.ended.take()?
         };
-        running.stop.store(true, Ordering::Relaxed);
         let lost = Err("the run has been lost".to_owned());
-        Some(running.ended.await.unwrap_or(lost))
+        Some(ended.await.unwrap_or(lost))
     }
+}
+
+/// Begins to take care of the process in a group of its own.
+fn start(process: &Process, wanted: &Wanted) -> Result<Attended, String> {
+    let group = |error: GroupError| error.to_string();
+    let own = ControlGroup::make_for(process.number()).map_err(group)?;
+    let attended = Attended::start(own, wanted).map_err(|error| error.to_string())?;
+    // That has taken its time.
+    if process.has_ended() {
+        return Err("the process has ended".to_owned());
+    }
+    attended.group().admit(process.number()).map_err(group)?;
+    Ok(attended)
 }
 
 fn attend(
     mut attended: Attended,
-    process: u32,
+    process: &Process,
     is_over: impl Fn() -> bool,
 ) -> Result<Ended, String> {
     while !is_over() {
-        attended.step().map_err(|error| error.to_string())?;
+        attended.step();
     }
-    // It is not part of the command; if it is gone, it need not be moved.
-    let _ = attended.group().release(process);
+    if !process.has_ended() {
+        // It is not part of the command.
+        let _ = attended.group().release(process.number());
+    }
     attended.finish().map_err(|error| error.to_string())
-}
-
-fn has_ended(process: &impl std::os::fd::AsFd) -> bool {
-    let mut fds = [PollFd::new(process, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
+    use rustix::process::{Pid, geteuid};
+
     use super::*;
 
     #[test]
@@ -241,8 +300,29 @@ mod tests {
         };
         let request = RunRequest::from(&wanted);
         assert_eq!(request.parameters["delay"], 1234);
-        assert_eq!(request.wanted(), Ok(wanted));
-        assert_eq!(RunRequest::default().wanted(), Ok(Wanted::default()));
+        assert_eq!(request.wanted(""), Ok(wanted));
+        let nothing = RunRequest::default().wanted("");
+        assert_eq!(nothing, Ok(Wanted::default()));
+    }
+
+    #[test]
+    fn the_advisor_is_the_agents() {
+        let wanted = Wanted {
+            advisor: Some(Advisor {
+                url: "http://127.0.0.1:1".to_owned(),
+                allow_nocc: vec!["::/0".parse().unwrap()],
+            }),
+            ..Wanted::default()
+        };
+        let request = RunRequest::from(&wanted);
+        let advisor = request.wanted("http://192.0.2.1:8649").unwrap().advisor;
+        assert_eq!(
+            advisor,
+            Some(Advisor {
+                url: "http://192.0.2.1:8649".to_owned(),
+                allow_nocc: Vec::new(),
+            })
+        );
     }
 
     #[test]
@@ -252,10 +332,56 @@ mod tests {
                 congestion_control: Some(name.to_owned()),
                 ..RunRequest::default()
             };
-            request.wanted().unwrap_err()
+            request.wanted("").unwrap_err()
         };
         assert!(refused("nocc").contains("root"));
         assert!(refused("fw_nocc").contains("root"));
         assert!(refused("no-such-control").contains("tcp_allowed"));
+    }
+
+    fn process(number: u32) -> Process {
+        let pid = Pid::from_raw(number as i32).unwrap();
+        Process::of_user(pid, geteuid().as_raw()).unwrap()
+    }
+
+    #[test]
+    fn there_is_room_for_another_run_when_one_has_ended_whoever_knows() {
+        let runs = Runs::default();
+        let place = || runs.place(process(std::process::id()), oneshot::channel().1);
+        let mut places: Vec<Place> = (0..RUNS).map(|_| place().unwrap()).collect();
+        let BeginError::Unavailable(why) = place().unwrap_err() else {
+            panic!("nothing is wrong with the request")
+        };
+        assert_eq!(why, "64 runs are going on already");
+        places.pop();
+        places.push(place().unwrap());
+        assert!(place().is_err());
+    }
+
+    #[test]
+    fn a_run_is_ended_by_its_process_alone() {
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        let (own, other) = (process(std::process::id()), process(child.id()));
+        let runs = Runs::default();
+        let (tell_ended, ended) = oneshot::channel();
+        let place = runs.place(own.clone(), ended).unwrap();
+        tell_ended
+            .send(Err("watched no longer".to_owned()))
+            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let end = |run: u64, process: Option<&Process>| {
+            let ended = runtime.block_on(runs.end(run, process));
+            ended.map(|ended| ended.unwrap_err())
+        };
+        assert_eq!(end(1, Some(&other)), None);
+        assert_eq!(end(1, None), None);
+        assert_eq!(end(2, Some(&own)), None);
+        assert!(!place.must_end.load(Ordering::Relaxed));
+        assert_eq!(end(1, Some(&own)).unwrap(), "watched no longer");
+        assert!(place.must_end.load(Ordering::Relaxed));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

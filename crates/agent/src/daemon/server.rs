@@ -26,7 +26,8 @@ use serde_json::json;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::runs::{RunRequest, Runs};
+use super::peer::Peer;
+use super::runs::{BeginError, RunRequest, Runs};
 use super::status::Status;
 
 /// Connections at a time; others wait.
@@ -93,6 +94,8 @@ pub enum Request {
     },
     /// Its metrics.
     Metrics(Reply<String>),
+    /// The address of its policy's advisor.
+    Advisor(Reply<String>),
 }
 
 /// What asks an agent.
@@ -122,20 +125,6 @@ impl Handle {
         let _ = self.0.send(request(Reply(reply)));
         let ended = Err("the agent is ending".to_owned());
         answer.await.unwrap_or(ended)
-    }
-}
-
-/// The user at the other end of a connection.
-#[derive(Clone, Copy, Debug)]
-struct Peer {
-    user: u32,
-    /// 0 if it is in a namespace of processes that is not seen here.
-    process: u32,
-}
-
-impl Peer {
-    fn may_change(self) -> bool {
-        self.user == 0 || self.user == rustix::process::geteuid().as_raw()
     }
 }
 
@@ -199,8 +188,8 @@ async fn accept(listener: UnixListener, handle: Handle) {
         .route("/v1/reload", post(reload))
         .route("/v1/undo", post(undo))
         .route("/metrics", get(metrics))
-        .with_state(handle)
-        .merge(runs());
+        .with_state(handle.clone())
+        .merge(runs(handle));
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let permit = Arc::clone(&room).acquire_owned().await;
@@ -219,16 +208,12 @@ async fn accept(listener: UnixListener, handle: Handle) {
 }
 
 async fn converse(stream: UnixStream, router: Router) {
-    let Ok(credentials) = stream.peer_cred() else {
+    let Ok(peer) = Peer::of(&stream) else {
         return;
-    };
-    let peer = Peer {
-        user: credentials.uid(),
-        process: credentials.pid().map_or(0, |pid| pid as u32),
     };
     let answers = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(peer.clone());
         hyper::service::Service::call(&answers, request)
     });
     let serving = Builder::new()
@@ -272,38 +257,53 @@ async fn undo(
 async fn change(peer: Peer, change: impl Future<Output = Result<Status, String>>) -> Response {
     if !peer.may_change() {
         let error = "only root may change what the agent does";
-        return (StatusCode::FORBIDDEN, Json(json!({ "error": error }))).into_response();
+        return refused(StatusCode::FORBIDDEN, error);
     }
     answered(change.await.map(Json))
 }
 
-fn runs() -> Router {
+fn runs(handle: Handle) -> Router {
     Router::new()
         .route("/v1/runs", post(begin))
         .route("/v1/runs/{run}", delete(end))
-        .with_state(Runs::default())
+        .with_state((Runs::default(), handle))
 }
 
 async fn begin(
-    State(runs): State<Runs>,
+    State((runs, handle)): State<(Runs, Handle)>,
     Extension(peer): Extension<Peer>,
     Json(request): Json<RunRequest>,
 ) -> Response {
-    let begun = runs.begin(peer.process, peer.user, &request).await;
-    answered(begun.map(Json))
+    let advisor = match request.advised {
+        true => handle.ask(Request::Advisor).await,
+        false => Ok(String::new()),
+    };
+    let begun = match advisor {
+        Ok(advisor) => runs.begin(peer.process(), &request, &advisor).await,
+        Err(error) => Err(BeginError::Unavailable(error)),
+    };
+    match begun {
+        Ok(begun) => Json(begun).into_response(),
+        Err(error) => refused(status_of(&error), &error.to_string()),
+    }
+}
+
+/// Whether who asks could have asked for something else.
+fn status_of(error: &BeginError) -> StatusCode {
+    match error {
+        BeginError::Refused(_) => StatusCode::CONFLICT,
+        BeginError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+    }
 }
 
 async fn end(
-    State(runs): State<Runs>,
+    State((runs, _)): State<(Runs, Handle)>,
     Extension(peer): Extension<Peer>,
     Path(run): Path<u64>,
 ) -> Response {
-    match runs.end(run, peer.user).await {
+    match runs.end(run, peer.process()).await {
         Some(ended) => answered(ended.map(Json)),
-        None => {
-            let error = "there is no such run of yours";
-            (StatusCode::NOT_FOUND, Json(json!({ "error": error }))).into_response()
-        }
+        None => refused(StatusCode::NOT_FOUND, "there is no such run of yours"),
     }
 }
 
@@ -314,9 +314,47 @@ async fn metrics(State(handle): State<Handle>) -> Response {
 fn answered(answer: Result<impl IntoResponse, String>) -> Response {
     match answer {
         Ok(answer) => answer.into_response(),
-        Err(error) => {
-            let body = Json(json!({ "error": error }));
-            (StatusCode::CONFLICT, body).into_response()
-        }
+        Err(error) => refused(StatusCode::CONFLICT, &error),
+    }
+}
+
+fn refused(status: StatusCode, error: &str) -> Response {
+    (status, Json(json!({ "error": error }))).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How an agent that is ending answers a request for a run.
+    fn answer(request: &str) -> String {
+        let (send, _) = std::sync::mpsc::channel();
+        let router = runs(Handle::new(send));
+        let text = format!(
+            "POST /v1/runs HTTP/1.1\r\nhost: agent\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{request}",
+            request.len()
+        );
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (near, far) = UnixStream::pair().unwrap();
+            tokio::spawn(converse(far, router));
+            near.writable().await.unwrap();
+            near.try_write(text.as_bytes()).unwrap();
+            near.readable().await.unwrap();
+            let mut answer = [0; 12];
+            near.try_read(&mut answer).unwrap();
+            String::from_utf8(answer.to_vec()).unwrap()
+        })
+    }
+
+    #[test]
+    fn what_nobody_may_have_is_told_apart_from_what_the_agent_cannot_do() {
+        let refused = answer("{\"congestion_control\": \"nocc\"}");
+        assert_eq!(refused, "HTTP/1.1 409");
+        let unavailable = answer("{\"advised\": true}");
+        assert_eq!(unavailable, "HTTP/1.1 503");
     }
 }

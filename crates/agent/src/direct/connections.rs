@@ -15,7 +15,7 @@ use fairwind_transfer::background::Law;
 use super::plan::Plan;
 use super::socket::{Given, Taken};
 use crate::attach::Counts;
-use crate::summary::{Connection, Means, Summary};
+use crate::summary::{Connection, Means, Summary, Unlisted};
 
 /// The states in which a connection is not there yet, or not any more (include/net/tcp_states.h).
 const SYN_SENT: u8 = 2;
@@ -32,13 +32,16 @@ pub(super) type Holder = (Arc<Process>, RawFd);
 pub(super) struct One {
     pub told: Connection,
     pub inode: u64,
-    /// None where it is unknown, and none any more once no process has it.
+    /// None where it is unknown, and none any more once no process has it, or it is not looked at again: each takes a
+    /// descriptor of this process.
     pub holder: Option<Holder>,
     pub given: Given,
     /// If it is held down.
     pub law: Option<Law>,
     /// If it follows advice.
     pub lent: Option<Lent>,
+    /// Whether it had followed advice when it was closed.
+    has_followed: bool,
     /// Bytes received at the latest look, and when a look has last found more.
     pub received: u64,
     pub latest: Instant,
@@ -165,6 +168,13 @@ impl Connections {
         Some((one.lent.take()?, one.given))
     }
 
+    /// It is not looked at again.
+    pub(super) fn let_go(&mut self, cookie: u64) {
+        if let Some(one) = self.known.get_mut(&cookie) {
+            one.holder = None;
+        }
+    }
+
     /// Lets it be looked at then, and not before.
     pub(super) fn schedule(&mut self, at: Instant, cookie: u64) {
         let Some(one) = self.known.get_mut(&cookie) else {
@@ -210,6 +220,7 @@ impl Connections {
                 given,
                 law: None,
                 lent: None,
+                has_followed: false,
                 received: 0,
                 latest: Instant::now(),
                 opened: Instant::now(),
@@ -241,7 +252,9 @@ impl Connections {
             one.told.remote = report.remote;
         }
         one.see(&report.info);
-        one.told.closed |= is_closed;
+        if is_closed {
+            one.close();
+        }
         let is_accepted = one.inode == 0 && report.inode != 0;
         if is_accepted {
             one.inode = report.inode;
@@ -314,11 +327,11 @@ impl Connections {
             all.filter(|one| one.has_begun)
         };
         let counted = |given| begun().filter(|one| one.given == given).count() as u64;
-        let is_held = begun().any(|one| one.law.is_some());
+        let is_held = begun().any(|one| one.yielded_seconds().is_some());
         let mut left_out = plan.left_out.clone();
         left_out.extend(self.left_out());
         left_out.extend(unseen);
-        let followed = begun().filter(|one| one.lent.as_ref().is_some_and(Lent::has_followed));
+        let followed = begun().filter(|one| one.has_followed());
         Summary {
             means: Means::Sockets,
             left_out,
@@ -333,6 +346,7 @@ impl Connections {
                 ignored: self.ignored,
             },
             connections: begun().map(One::told).collect(),
+            unlisted: Unlisted::default(),
         }
     }
 
@@ -376,9 +390,27 @@ impl One {
         told.min_rtt_ms = info.min_rtt().map(|rtt| rtt.as_micros() as f64 / 1e3);
     }
 
+    /// Nobody has it any more: what it did is told, and the rest let go of.
+    fn close(&mut self) {
+        self.told.closed = true;
+        self.told.yielded_seconds = self.yielded_seconds();
+        self.has_followed = self.has_followed();
+        (self.holder, self.law, self.lent) = (None, None, None);
+    }
+
+    fn yielded_seconds(&self) -> Option<f64> {
+        let law = self.law.as_ref();
+        law.map(|law| law.yielded().as_secs_f64())
+            .or(self.told.yielded_seconds)
+    }
+
+    fn has_followed(&self) -> bool {
+        self.has_followed || self.lent.as_ref().is_some_and(Lent::has_followed)
+    }
+
     fn told(&self) -> Connection {
         Connection {
-            yielded_seconds: self.law.as_ref().map(|law| law.yielded().as_secs_f64()),
+            yielded_seconds: self.yielded_seconds(),
             ..self.told.clone()
         }
     }
@@ -400,5 +432,57 @@ fn told(
         program,
         congestion_control,
         ..Connection::new(local, remote, incoming)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advised::Advisor;
+
+    #[test]
+    fn a_closed_connection_takes_no_descriptor_and_what_it_did_is_told() {
+        let process = Arc::new(Process::open(std::process::id()).unwrap());
+        let (local, remote) = (
+            SocketAddr::from(([192, 0, 2, 1], 50_000)),
+            SocketAddr::from(([192, 0, 2, 2], 80)),
+        );
+        let mut connections = Connections::default();
+        let opening = Opening {
+            given: Given::Control,
+            lent: None,
+            control: "reno".to_owned(),
+            program: "curl".to_owned(),
+        };
+        connections.opens(1, 10, (Arc::clone(&process), 3), opening);
+        let one = connections.get_mut(1).unwrap();
+        one.law = Some(Law::new(1448));
+        one.has_followed = true;
+        // `tcpi_bytes_received`
+        let mut info = [0; 248];
+        info[128] = 9;
+        let report = sock_diag::Connection {
+            cookie: 1,
+            local,
+            remote,
+            inode: 0,
+            priority: 0,
+            info: TcpInfo::parse(&info),
+        };
+        connections.reported(&report, true);
+        assert_eq!(Arc::strong_count(&process), 1);
+        let plan = Plan {
+            advisor: Some(Advisor::default()),
+            ..Plan::default()
+        };
+        let summary = connections.summary(&plan, 1.0, None);
+        assert_eq!(summary.yielded_seconds, Some(0.0));
+        assert_eq!(summary.advised, Some(1));
+        let [told] = &summary.connections[..] else {
+            panic!("{summary:?}")
+        };
+        assert_eq!((told.bytes_received, told.closed), (9, true));
+        assert_eq!(told.yielded_seconds, Some(0.0));
+        assert_eq!((told.local, told.remote), (local, remote));
     }
 }

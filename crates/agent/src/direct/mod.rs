@@ -121,7 +121,7 @@ impl Direct {
             let _ = attended.send(());
             let child = starter.join().unwrap_or_else(|_| Err(lost()))?;
             let keeper = keeper.ok_or_else(lost)?;
-            // Each connection takes one here. The command has begun with the limit that there was.
+            // Each connection takes one here while it is looked at. The command has begun with the limit that there was.
             raise_descriptor_limit();
             Ok((Direct { shared, keeper }, child))
         })

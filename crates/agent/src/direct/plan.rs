@@ -61,10 +61,14 @@ impl Plan {
             None => None,
             Some(Choice::Own(parameters)) => {
                 let name = parameters.control().name();
-                left_out.push(format!(
-                    "the congestion control {name}: its parameters are for who loads it"
-                ));
-                None
+                // In the background, without them is better than another or none.
+                let there = wanted.is_held.then(|| present(name).ok()).flatten();
+                let what = match there {
+                    Some(_) => format!("the parameters of the congestion control {name}: they"),
+                    None => format!("the congestion control {name}: its parameters"),
+                };
+                left_out.push(format!("{what} are for who loads it"));
+                there
             }
             Some(Choice::Named(name)) => present(name)
                 .inspect_err(|refusal| left_out.push(reason(name, refusal)))
@@ -84,7 +88,10 @@ impl Plan {
             advisor: wanted.advisor.clone(),
             left_out,
         };
-        let is_nothing = plan.control.is_none() && plan.max_rate.is_none() && !plan.looks();
+        let is_nothing = plan.control.is_none()
+            && plan.max_rate.is_none()
+            && !plan.is_lower_effort
+            && !plan.looks();
         match is_nothing {
             true => Err(DirectError::Nothing {
                 left_out: plan.left_out,
@@ -171,16 +178,39 @@ mod tests {
     }
 
     #[test]
-    fn if_all_is_left_out_there_is_nothing_to_do() {
+    fn in_the_background_a_control_is_given_without_its_parameters() {
+        let parameters = native::find("fairwind").unwrap().default_parameters();
         let wanted = Wanted {
+            control: Some(Choice::Own(parameters)),
+            ..background()
+        };
+        let plan = Plan::with(&wanted, only("fairwind")).unwrap();
+        assert_eq!(plan.control.as_deref(), Some("fw_fairwind"));
+        let said = "the parameters of the congestion control fairwind: they are for who loads it";
+        assert_eq!(plan.left_out, [said]);
+        let plan = Plan::with(&wanted, only("lp")).unwrap();
+        assert_eq!(plan.control.as_deref(), Some("fw_lp"));
+        let said = "the congestion control fairwind: its parameters are for who loads it";
+        assert_eq!(plan.left_out, [said, "fw_lp is in its place"]);
+    }
+
+    #[test]
+    fn if_all_is_left_out_there_is_nothing_to_do() {
+        let bbr = Wanted {
             control: Some(Choice::Named("bbr".to_owned())),
-            is_lower_effort: true,
             ..Wanted::default()
         };
-        let error = Plan::with(&wanted, only("")).unwrap_err().to_string();
+        let error = Plan::with(&bbr, only("")).unwrap_err().to_string();
         assert!(
             error.contains("the congestion control bbr: it is not"),
             "{error}"
         );
+        let marked = Wanted {
+            is_lower_effort: true,
+            ..bbr
+        };
+        let plan = Plan::with(&marked, only("")).unwrap();
+        assert!(plan.is_lower_effort && plan.control.is_none());
+        assert_eq!(plan.left_out.len(), 1);
     }
 }

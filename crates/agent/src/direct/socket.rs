@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use fairwind_kernel::seccomp::Process;
 use fairwind_kernel::{TcpInfo, sockopt};
-use fairwind_transfer::background::PRIORITY;
 use rustix::fs::fstat;
 use rustix::io::Errno;
 use rustix::net::sockopt::{
@@ -122,11 +121,6 @@ impl Taken {
     /// From now on it offers a window of so many bytes at most.
     pub(super) fn offer(&self, window: u32) -> io::Result<()> {
         sockopt::set_window_clamp(&self.0, window)
-    }
-
-    /// Whether the other processes of the host are to know that it is held down; without, they take it for one that is not.
-    pub(super) fn tell_held(&self, is_held: bool) -> io::Result<()> {
-        sockopt::set_priority(&self.0, if is_held { PRIORITY } else { 0 })
     }
 
     /// Addresses and ports of this host and of the peer; none before it has them.

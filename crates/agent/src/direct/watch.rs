@@ -17,7 +17,7 @@ use fairwind_kernel::seccomp::Process;
 use fairwind_kernel::sock_diag::Diag;
 use fairwind_kernel::{descendants, monotonic_ns, open_sockets};
 use fairwind_transfer::advised::{Event, Lent, Setting};
-use fairwind_transfer::background::{Law, Neighbours, Seen};
+use fairwind_transfer::background::{Law, Neighbours, Seen, mark, unmark};
 
 use super::advice::{Advice, Known};
 use super::connections::{Connections, Holder, One, Opening};
@@ -273,7 +273,7 @@ impl Shared {
             }
             if let Some(socket) = one.socket() {
                 let _ = socket.offer(MOST);
-                let _ = socket.tell_held(false);
+                let _ = unmark(socket.as_fd());
             }
         }
     }
@@ -359,7 +359,7 @@ fn look_at_due(shared: &Shared, now: Instant) -> BTreeSet<u64> {
         };
         match look(&mut connections, cookie, shared) {
             Look::Again(interval) => connections.schedule(now + interval, cookie),
-            Look::Never => {}
+            Look::Never => connections.let_go(cookie),
             Look::Lost => {
                 lost.insert(cookie);
             }
@@ -440,7 +440,7 @@ fn look(connections: &mut Connections, cookie: u64, shared: &Shared) -> Look {
     };
     let window = law.see(&seen, &beside);
     if has_begun {
-        let _ = socket.tell_held(true);
+        let _ = mark(socket.as_fd());
     }
     // The kernel's own tuning raises it as data comes.
     if has_begun || has_received || window != before {

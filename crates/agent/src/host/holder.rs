@@ -1,7 +1,6 @@
 //! Computes the windows that held connections offer, in a thread of its own.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -17,8 +16,8 @@ use crate::hold::{Arrivals, Hold};
 
 /// Time between renewals of the lease.
 const RENEWALS: Duration = Duration::from_millis(250);
-/// A connection of which nothing has been told for so long is forgotten.
-const FORGOTTEN: Duration = Duration::from_secs(300);
+/// Time between looks for connections of which nothing is told any more.
+const SWEEPS: Duration = Duration::from_secs(1);
 
 /// The thread, until this is dropped.
 #[derive(Debug)]
@@ -82,21 +81,18 @@ fn renew(held_until: &MapHandle) {
 /// What the connections of every network namespace have received.
 fn list(maps: &Maps, namespaces: &NetworkNamespaces) -> std::io::Result<Vec<Arrived>> {
     let mut arrived = Vec::new();
-    for key in maps.namespaces.keys() {
-        namespaces.note(key.try_into().map_or(0, u32::from_ne_bytes));
-    }
-    let mut add = || {
+    let add = || {
         arrived.extend(Arrived::list()?);
         Ok(())
     };
-    namespaces.each(&mut add, |error| error)?;
+    super::in_each(&maps.namespaces, namespaces, add, |error| error)?;
     Ok(arrived)
 }
 
 fn follow(maps: &Maps, is_over: &AtomicBool) -> libbpf_rs::Result<()> {
     let namespaces = NetworkNamespaces::default();
     let mut hold = Hold::default();
-    let mut latest: HashMap<u64, Duration> = HashMap::new();
+    let mut sweep_at = Duration::ZERO;
     let told = RefCell::new(Vec::new());
     let mut ring = RingBufferBuilder::new();
     ring.add(&maps.samples, |bytes| {
@@ -110,20 +106,16 @@ fn follow(maps: &Maps, is_over: &AtomicBool) -> libbpf_rs::Result<()> {
         // Where they cannot be listed, their queue still can be seen.
         let _ = hold.look(|| list(maps, &namespaces));
         for arrivals in told.borrow_mut().drain(..) {
-            latest.insert(arrivals.cookie, arrivals.at);
             if let Some(window) = hold.arrivals(&arrivals) {
                 let (cookie, window) = (arrivals.cookie.to_ne_bytes(), window.to_ne_bytes());
                 let _ = maps.windows.update(&cookie, &window, MapFlags::ANY);
             }
         }
         let now = Duration::from_nanos(fairwind_kernel::monotonic_ns());
-        latest.retain(|cookie, at| {
-            let stays = *at + FORGOTTEN > now;
-            if !stays {
-                hold.forget(*cookie);
-            }
-            stays
-        });
+        if now >= sweep_at {
+            sweep_at = now + SWEEPS;
+            hold.forget_silent(now);
+        }
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
 use super::{Orders, Pin};
@@ -15,8 +16,9 @@ use crate::policy::{Action, RULES_MAX, Tables, name_hash};
 /// The map of what is known of sockets.
 pub(super) const SOCKETS: &str = "sockets";
 /// The maps that stay when a policy is replaced.
-const KEPT: [&str; 8] = [
+const KEPT: [&str; 9] = [
     SOCKETS,
+    "wishes",
     "namespaces",
     "listening",
     "samples",
@@ -106,10 +108,11 @@ fn policy(orders: &Orders<'_>, tables: &Tables, generation: u32) -> Vec<u8> {
     }
     bytes.extend(orders.group.to_ne_bytes());
     bytes.extend(generation.to_ne_bytes());
+    bytes.extend(geteuid().as_raw().to_ne_bytes());
     let is_held = super::holds(orders.policy);
     let first_segments = if is_held { Hold::first_segments() } else { 0 };
     bytes.extend([u8::from(orders.is_whole), u8::from(orders.is_dry)]);
-    bytes.extend([first_segments as u8, 0]);
+    bytes.extend([first_segments as u8, 0, 0, 0, 0, 0]);
     bytes
 }
 

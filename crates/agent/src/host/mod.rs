@@ -73,14 +73,53 @@ pub struct Host {
     /// Number of the policy.
     generation: u32,
     object: Object,
-    connection: Link,
-    choose: Link,
+    links: Links,
     namespaces: NetworkNamespaces,
     pin: Pin,
     /// While the policy holds downloads down.
     holder: Option<Holder>,
     /// While the policy follows advice.
     following: Option<Following>,
+}
+
+/// The programs at the control group.
+#[derive(Debug)]
+struct Links {
+    choose: Link,
+    packet: Link,
+    connection: Link,
+}
+
+impl Links {
+    fn attach(object: &Object, group: &impl AsFd) -> libbpf_rs::Result<Links> {
+        let group = group.as_fd().as_raw_fd();
+        let attach = |name: &str| load::program(object, name).attach_cgroup(group);
+        Ok(Links {
+            choose: attach("choose")?,
+            packet: attach("packet")?,
+            connection: attach("connection")?,
+        })
+    }
+
+    /// Puts the object's programs in the place of those of the one before: all or none.
+    fn update(&mut self, object: &Object, before: &Object) -> libbpf_rs::Result<()> {
+        let links = [
+            (&mut self.choose, "choose"),
+            (&mut self.packet, "packet"),
+            (&mut self.connection, "connection"),
+        ];
+        let mut updated: Vec<(&mut Link, &str)> = Vec::new();
+        for (link, name) in links {
+            if let Err(error) = link.update_prog(&load::program(object, name)) {
+                for (link, name) in updated {
+                    let _ = link.update_prog(&load::program(before, name));
+                }
+                return Err(error);
+            }
+            updated.push((link, name));
+        }
+        Ok(())
+    }
 }
 
 /// Whether any connection may be held: an advisor may say so of those that follow it.
@@ -102,31 +141,28 @@ impl Host {
         let loaded = || {
             let mut object = load::load(orders, generation, &load::Kept::Pinned(pin))?;
             pin.keep(&mut object)?;
-            let group = group.as_fd().as_raw_fd();
-            let choose = load::program(&object, "choose").attach_cgroup(group)?;
-            let connection = load::program(&object, "connection").attach_cgroup(group)?;
-            Ok((object, connection, choose))
+            let holder = start_holder(&object, orders.policy)?;
+            let links = Links::attach(&object, &group)?;
+            Ok((object, holder, links))
         };
-        let (object, connection, choose) =
+        let (object, holder, links) =
             loaded().map_err(|error: libbpf_rs::Error| refused(&error))?;
         let mut host = Host {
             generation,
             object,
-            connection,
-            choose,
+            links,
             namespaces: NetworkNamespaces::default(),
             pin: pin.clone(),
-            holder: None,
+            holder,
             following: None,
         };
-        host.hold(orders.policy)?;
-        host.follow(orders)?;
+        host.accompany(orders)?;
         adopt(&host.object)?;
         Ok(host)
     }
 
     /// Replaces the orders: there is no moment without any. Connections that are there follow with the next
-    /// [`pass`](Host::pass).
+    /// [`pass`](Host::pass), what is beside the programs with [`accompany`](Host::accompany).
     ///
     /// # Errors
     ///
@@ -135,15 +171,26 @@ impl Host {
         let generation = self.generation.wrapping_add(1);
         let kept = load::Kept::Loaded(&self.object);
         let object = load::load(orders, generation, &kept).map_err(|error| refused(&error))?;
-        update(&mut self.choose, &object, "choose")?;
-        if let Err(error) = update(&mut self.connection, &object, "connection") {
-            let _ = update(&mut self.choose, &self.object, "choose");
-            return Err(error);
-        }
+        let begun = match self.holder {
+            Some(_) => None,
+            None => start_holder(&object, orders.policy).map_err(|error| refused(&error))?,
+        };
+        let updated = self.links.update(&object, &self.object);
+        updated.map_err(|error| refused(&error))?;
+        self.holder = self.holder.take().or(begun);
         self.object = object;
         self.generation = generation;
-        self.hold(orders.policy)?;
-        self.follow(orders)
+        Ok(())
+    }
+
+    /// Holds downloads down and asks the policy's advisor from now on, or no longer, as the orders say.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses it, or the advisor cannot be asked. What can be done has been done then.
+    pub fn accompany(&mut self, orders: &Orders<'_>) -> Result<(), HostError> {
+        let held = self.hold(orders.policy);
+        self.follow(orders).and(held)
     }
 
     /// Begins to ask the policy's advisor, or ends it.
@@ -167,21 +214,20 @@ impl Host {
         Ok(())
     }
 
-    /// Begins to hold downloads down if the policy does so, or ends it.
+    /// Sees to it that what is held is let go even if this is killed, or ends the holding if the policy does not hold.
     fn hold(&mut self, policy: &Policy) -> Result<(), HostError> {
-        let holds = holds(policy);
-        if holds == self.holder.is_some() {
+        let packet = &mut self.links.packet;
+        if !holds(policy) {
+            if self.holder.take().is_some() {
+                let _ = packet.unpin();
+                self.pin.drop_program();
+            }
             return Ok(());
         }
-        self.holder = None;
-        if !holds {
-            let _ = self.connection.unpin();
-            self.pin.drop_program();
+        if packet.pin_path().is_some() {
             return Ok(());
         }
-        let holder = Holder::start(&self.object).map_err(|error| refused(&error))?;
-        self.holder = Some(holder);
-        let kept = self.pin.keep_program(&mut self.connection);
+        let kept = self.pin.keep_program(packet);
         kept.map_err(|error| refused(&error))
     }
 
@@ -237,6 +283,12 @@ impl Host {
     }
 }
 
+/// Begins to compute windows if the policy holds downloads down: before the programs hold any connection, as the first packet
+/// of that would let it go.
+fn start_holder(object: &Object, policy: &Policy) -> libbpf_rs::Result<Option<Holder>> {
+    holds(policy).then(|| Holder::start(object)).transpose()
+}
+
 /// Runs an iterator over the connections of each network namespace.
 fn everywhere(
     object: &Object,
@@ -244,18 +296,30 @@ fn everywhere(
     name: &str,
     mut each: impl FnMut(&[u8]),
 ) -> Result<(), HostError> {
-    for key in load::map(object, "namespaces").keys() {
-        let inode = key.try_into().map_or(0, u32::from_ne_bytes);
-        namespaces.note(inode);
-    }
     let link = attached(object, name)?;
-    namespaces.each(|| read(&link, &mut each), HostError::Namespace)
+    let seen = load::map(object, "namespaces");
+    let call = || read(&link, &mut each);
+    in_each(&seen, namespaces, call, HostError::Namespace)
 }
 
-/// Puts the object's program in the place of the link's.
-fn update(link: &mut Link, object: &Object, name: &str) -> Result<(), HostError> {
-    let updated = link.update_prog(&load::program(object, name));
-    updated.map_err(|error| refused(&error))
+/// Calls it in each network namespace that the programs have seen, and removes those from their map that are gone.
+fn in_each<E>(
+    seen: &impl MapCore,
+    namespaces: &NetworkNamespaces,
+    call: impl FnMut() -> Result<(), E>,
+    failed: fn(io::Error) -> E,
+) -> Result<(), E> {
+    let inode = |key: &[u8]| key.try_into().map_or(0, u32::from_ne_bytes);
+    let keys: Vec<Vec<u8>> = seen.keys().collect();
+    for key in &keys {
+        namespaces.note(inode(key));
+    }
+    let result = namespaces.each(call, failed);
+    for key in keys.iter().filter(|key| !namespaces.has(inode(key))) {
+        // If another has got its number by now, its next connection adds it again.
+        let _ = seen.delete(key);
+    }
+    result
 }
 
 fn attached(object: &Object, name: &str) -> Result<Link, HostError> {
@@ -273,7 +337,7 @@ impl Drop for Host {
         if self.holder.take().is_some() {
             // What cannot be let go now is within a second, by the lease.
             let _ = self.everywhere("let_go", |_| {});
-            let _ = self.connection.unpin();
+            let _ = self.links.packet.unpin();
             self.pin.drop_program();
         }
     }
@@ -327,5 +391,105 @@ fn read(link: &Link, mut each: impl FnMut(&[u8])) -> Result<(), HostError> {
         rows.for_each(&mut each);
         buffer.copy_within(filled - rest..filled, 0);
         filled = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::fs::MetadataExt;
+    use std::path::PathBuf;
+    use std::process::{Child, Command, Stdio};
+    use std::thread;
+
+    use fairwind_testing::{eventually, in_new_network_namespace, permitted, root, wait_until};
+    use fairwind_trace::kernel::check_requirements;
+
+    use super::*;
+    use crate::attach::LEASE;
+    use crate::policy;
+
+    /// Prints the largest rate of a connection, and stays until it is killed.
+    const CONNECTS: &str = "
+import socket, time
+server = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(server.getsockname())
+print(client.getsockopt(socket.SOL_SOCKET, 47), flush=True)
+time.sleep(100)
+";
+
+    /// A control group of the test's own.
+    struct Group(PathBuf);
+
+    impl Group {
+        fn make() -> Group {
+            let root = fairwind_kernel::mounted("cgroup2").unwrap();
+            let group = root.join(format!("fairwind-host-{}", std::process::id()));
+            fs::create_dir(&group).unwrap();
+            Group(group)
+        }
+
+        /// The program in it, in a network namespace of its own, and what it prints.
+        fn connects(&self) -> (Child, String) {
+            let procs = self.0.join("cgroup.procs");
+            let mut child = in_new_network_namespace(move || {
+                let enter = format!(
+                    "echo 0 > {}; exec /usr/bin/python3 -c \"$1\"",
+                    procs.display()
+                );
+                let mut command = Command::new("/bin/sh");
+                command.args(["-c", &enter, "sh", CONNECTS]);
+                command.stdout(Stdio::piped()).spawn().unwrap()
+            });
+            let mut line = String::new();
+            let mut output = BufReader::new(child.stdout.take().unwrap());
+            output.read_line(&mut line).unwrap();
+            (child, line.trim_end().to_owned())
+        }
+    }
+
+    impl Drop for Group {
+        fn drop(&mut self) {
+            // Its last process may not have been buried yet.
+            eventually(|| fs::remove_dir(&self.0).is_ok());
+        }
+    }
+
+    #[test]
+    fn rules_hold_also_while_no_windows_are_computed_and_namespaces_that_are_gone_are_forgotten() {
+        if !permitted(check_requirements()) || !permitted(root()) {
+            return;
+        }
+        let group = Group::make();
+        let text = "[[rule]]\nname = \"a\"\nbackground = true\nlimit = \"8Mbit/s\"\n";
+        let policy = policy::read("agent.toml", text).unwrap();
+        let opened = File::open(&group.0).unwrap();
+        let inode = opened.metadata().unwrap().ino();
+        let orders = Orders {
+            policy: &policy,
+            controls: &[None],
+            group: inode,
+            is_whole: false,
+            is_dry: false,
+        };
+        let pin = Pin::of_group(inode);
+        let mut host = Host::attach(&opened, &orders, &pin).unwrap();
+        host.holder = None;
+        thread::sleep(LEASE + Duration::from_millis(100));
+        let (mut program, rate) = group.connects();
+        assert_eq!(rate, "1000000");
+
+        let seen = || load::map(&host.object, "namespaces").keys().count();
+        assert_eq!(seen(), 1);
+        program.kill().unwrap();
+        program.wait().unwrap();
+        wait_until("the namespace is forgotten", || {
+            host.pass().unwrap();
+            seen() == 0
+        });
+        drop(host);
+        pin.drop_program();
+        pin.remove();
     }
 }

@@ -80,21 +80,34 @@ fn rule(node: &Node, allow_nocc: &[Network], findings: &mut Findings) -> Option<
         send_buffer: fields.optional("send_buffer", buffer),
         receive_buffer: fields.optional("receive_buffer", buffer),
     };
-    let gives = action != Action::default();
-    if gives == leaves_alone && fields.is_complete() {
-        let (message, help) = match gives {
-            true => (
-                "a rule that both leaves alone and gives",
-                "leave one of them out",
-            ),
-            false => (
-                "a rule that gives nothing",
-                "add background = true, limit = \"20Mbit/s\" or another action; or leave_alone = true",
-            ),
-        };
+    // `force` says whose connections are given something, not what.
+    let nothing = Action {
+        is_forced: action.is_forced,
+        ..Action::default()
+    };
+    let wrong = if leaves_alone && action != Action::default() {
+        Some((
+            "a rule that both leaves alone and gives",
+            "leave one of them out",
+        ))
+    } else if !leaves_alone && action == nothing {
+        Some((
+            "a rule that gives nothing",
+            "add background = true, limit = \"20Mbit/s\" or another action; or leave_alone = true",
+        ))
+    } else {
+        None
+    };
+    if let Some((message, help)) = wrong
+        && fields.is_complete()
+    {
         fields.refuse(node.span, message, help);
     }
-    if let (Some(Choice::Named(control)), Some(span)) = (&action.control, nocc)
+    let control = action.control.as_ref().map(|control| match control {
+        Choice::Named(name) => name.as_str(),
+        Choice::Own(parameters) => parameters.control().name(),
+    });
+    if let (Some(control), Some(span)) = (control, nocc)
         && is_nocc(control)
         && !is_own(&conditions.remote, allow_nocc)
     {
@@ -364,7 +377,12 @@ mod tests {
                 "leave_alone = true\nlimit = \"1Mbit/s\"",
                 ["leaves alone", "leave one"],
             ),
+            (
+                "leave_alone = true\nforce = true",
+                ["leaves alone", "leave one"],
+            ),
             ("force = false", ["gives nothing", "leave_alone"]),
+            ("force = true", ["gives nothing", "leave_alone"]),
             ("limit = \"100Gbit/s\"", ["out of range", "34Gbit/s"]),
             ("send_buffer = \"1kB\"", ["1000", "4KiB"]),
             (
@@ -414,18 +432,16 @@ mod tests {
 
     #[test]
     fn nocc_is_for_networks_that_the_operator_has_declared_his_own() {
-        let rule = "[[rule]]\nname = \"a\"\ncongestion_control = \"nocc\"\n";
-        assert!(wrong(rule).contains("allow_nocc"));
-        let inside = format!("{rule}match = {{ remote = [\"10.1.0.0/16\"] }}\n");
-        assert!(wrong(&inside).contains("allow_nocc"));
-        assert!(
-            read(
-                "agent.toml",
-                &format!("allow_nocc = [\"10.0.0.0/8\"]\n{inside}")
-            )
-            .is_ok()
-        );
-        assert!(wrong(&format!("allow_nocc = [\"10.0.0.0/8\"]\n{rule}")).contains("allow_nocc"));
+        let named = "[[rule]]\nname = \"a\"\ncongestion_control = \"nocc\"\n";
+        let tuned = format!("{named}parameters = {{ window = \"50000pkt\" }}\n");
+        for rule in [named, tuned.as_str()] {
+            assert!(wrong(rule).contains("allow_nocc"), "{rule}");
+            let inside = format!("{rule}match = {{ remote = [\"10.1.0.0/16\"] }}\n");
+            assert!(wrong(&inside).contains("allow_nocc"), "{rule}");
+            let allowed = |rule: &str| format!("allow_nocc = [\"10.0.0.0/8\"]\n{rule}");
+            assert!(read("agent.toml", &allowed(&inside)).is_ok(), "{rule}");
+            assert!(wrong(&allowed(rule)).contains("allow_nocc"), "{rule}");
+        }
     }
 
     fn schema() -> serde_json::Value {

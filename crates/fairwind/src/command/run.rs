@@ -1,8 +1,9 @@
 //! `fairwind run`: a congestion control for the connections of any program.
 
 use std::ffi::OsString;
-use std::fs;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
 use fairwind_advice_client::{Client, ClientError, DEFAULT_URL};
@@ -12,7 +13,7 @@ use fairwind_agent::daemon::{RunBegun, RunRequest};
 use fairwind_agent::direct::left_out;
 use fairwind_agent::error::RunError;
 use fairwind_agent::run::{Outcome, run, run_attended_by_other, run_direct};
-use fairwind_agent::summary::{Connection, Means, Summary};
+use fairwind_agent::summary::{Connection, Means};
 
 use fairwind_cc::kernel;
 use fairwind_kernel::Capabilities;
@@ -22,10 +23,20 @@ use fairwind_trace::kernel::{TraceError, check_requirements};
 use super::agent;
 use super::cc::{nocc_refused, value};
 use crate::failure::Failure;
+use crate::output;
 use crate::table::Table;
 
 /// The control that --background stands for.
 const BACKGROUND: &str = "fairwind";
+/// What is left out of --allow-nocc by an agent.
+const ADVISED_NOCC: &str = "nocc, where it is advised: an agent gives it to nobody";
+
+/// The exit code of the command, and what its connections did, or why that is not known.
+type Ran = (u8, Result<Ended, String>);
+
+fn ran(Outcome { exit_code, ended }: Outcome) -> Ran {
+    (exit_code, ended.map_err(|error| error.to_string()))
+}
 
 /// Run a program, and choose how its TCP connections send
 ///
@@ -118,18 +129,14 @@ impl Run {
             is_held: self.background,
             advisor: self.advisor()?,
         };
-        let Outcome { exit_code, ended } = match check_requirements() {
+        let file = self.json_file()?;
+        let (exit_code, ended) = match check_requirements() {
             Err(missing) if !has_rights() => self.ask(&wanted, &missing)?,
-            _ => run(&self.command, &wanted)?,
+            _ => ran(run(&self.command, &wanted)?),
         };
-        self.tell(&ended.summary)?;
-        if !ended.left.is_empty() && !self.quiet {
-            let processes: Vec<String> = ended.left.iter().map(u32::to_string).collect();
-            eprintln!(
-                "fairwind: the command has left processes behind ({}): their connections keep what they were given, new \
-                 ones are given nothing",
-                processes.join(", ")
-            );
+        match ended {
+            Ok(ended) => self.tell(&ended, file),
+            Err(error) => self.note(&format!("what the connections did is not known: {error}")),
         }
         match exit_code {
             0 => Ok(()),
@@ -152,12 +159,13 @@ impl Run {
 
     /// Lets the agent take care of the command's connections, as the rights to do so are missing. Without an agent, what
     /// needs no right is done here.
-    fn ask(&self, wanted: &Wanted, missing: &TraceError) -> Result<Outcome, Failure> {
+    fn ask(&self, wanted: &Wanted, missing: &TraceError) -> Result<Ran, Failure> {
         if self.advised.as_ref().is_some_and(|url| url != DEFAULT_URL) {
-            let neither = format!("{missing}; an agent asks the advisor of its own host alone");
+            let neither = format!("{missing}; an agent asks the advisor of its policy alone");
             return self.do_without(wanted, &neither);
         }
-        let client = agent::client(&self.agent)?;
+        // It tells of every connection.
+        let client = agent::client(&self.agent)?.with_longest_answer(u64::MAX);
         let begun = client.post("/v1/runs", &RunRequest::from(wanted));
         let begun: RunBegun = match begun {
             Err(ClientError::Unreachable { reason, .. }) => {
@@ -169,41 +177,87 @@ impl Run {
             }
             begun => begun?,
         };
+        let left_out = (self.advised.is_some() && self.allow_nocc).then_some(ADVISED_NOCC);
+        if let Some(left_out) = left_out {
+            self.note(&format!("left out: {left_out}"));
+        }
         let exit_code = run_attended_by_other(&self.command);
         let ended = client.delete::<Ended>(&format!("/v1/runs/{}", begun.run));
-        let (exit_code, mut ended) = (exit_code?, ended?);
-        ended.summary.means = Means::Agent;
-        Ok(Outcome { exit_code, ended })
+        let ended = ended.map(|mut ended| {
+            ended.summary.means = Means::Agent;
+            let left_out = left_out.map(str::to_owned);
+            ended.summary.left_out.extend(left_out);
+            ended
+        });
+        Ok((exit_code?, ended.map_err(|error| error.to_string())))
     }
 
     /// Does what needs neither rights nor an agent, of which there is `neither`.
-    fn do_without(&self, wanted: &Wanted, neither: &str) -> Result<Outcome, Failure> {
+    fn do_without(&self, wanted: &Wanted, neither: &str) -> Result<Ran, Failure> {
         let refused = |error: RunError| match error {
             RunError::Direct(error) => Failure::work(format!("{neither}; without either, {error}")),
             error => error.into(),
         };
         let left_out = left_out(wanted).map_err(refused)?;
-        if !left_out.is_empty() && !self.quiet {
-            eprintln!("fairwind: {neither}\nleft out: {}", left_out.join("; "));
+        if !left_out.is_empty() {
+            self.note(&format!("{neither}\nleft out: {}", left_out.join("; ")));
         }
-        run_direct(&self.command, wanted).map_err(refused)
+        let outcome = run_direct(&self.command, wanted).map_err(refused)?;
+        Ok(ran(outcome))
     }
 
-    fn tell(&self, summary: &Summary) -> Result<(), Failure> {
-        let json = || serde_json::to_string_pretty(summary).map_err(Failure::work);
-        match &self.json {
-            Some(Some(file)) => {
-                fs::write(file, format!("{}\n", json()?)).map_err(Failure::at(file))?
-            }
-            Some(None) => eprintln!("{}", json()?),
-            None if self.quiet => {}
-            None => eprintln!("fairwind: {summary}"),
-        }
-        if self.connections && self.json.is_none() {
-            eprint!("{}", table(&summary.connections).render());
-        }
-        Ok(())
+    /// The file of the JSON, opened before the command runs: afterwards it would be too late to refuse. What is in it stays
+    /// until then.
+    fn json_file(&self) -> Result<Option<(&Path, File)>, Failure> {
+        let Some(Some(path)) = &self.json else {
+            return Ok(None);
+        };
+        let mut options = File::options();
+        let options = options.write(true).create(true).truncate(false);
+        let file = options.open(path).map_err(Failure::at(path))?;
+        Ok(Some((path.as_path(), file)))
     }
+
+    /// Says what the connections did. The command has run: if that fails, its exit code stays.
+    fn tell(&self, Ended { summary, left }: &Ended, file: Option<(&Path, File)>) {
+        if self.json.is_some() {
+            let json = serde_json::to_string_pretty(summary).expect("numbers and text");
+            match file {
+                Some((path, file)) => {
+                    if let Err(error) = replace(file, &json) {
+                        self.note(&format!("{}: {error}", path.display()));
+                    }
+                }
+                None => output::note(&json),
+            }
+        } else {
+            self.note(&summary.to_string());
+            if self.connections {
+                output::note(&table(&summary.connections).render());
+            }
+        }
+        if !left.is_empty() {
+            let processes: Vec<String> = left.iter().map(u32::to_string).collect();
+            self.note(&format!(
+                "the command has left processes behind ({}): their connections keep what they were given, new ones are \
+                 given nothing",
+                processes.join(", ")
+            ));
+        }
+    }
+
+    fn note(&self, text: &str) {
+        if !self.quiet {
+            output::note(&format!("fairwind: {text}"));
+        }
+    }
+}
+
+/// Puts the text, as a line, in the place of what is in a file.
+fn replace(mut file: File, text: &str) -> io::Result<()> {
+    // A pipe has no length.
+    let _ = file.set_len(0);
+    writeln!(file, "{text}")
 }
 
 /// Whether this process may load eBPF, so far as it can tell.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use fairwind_kernel::{TcpInfo, sockopt};
 
 use super::law::{Law, Seen};
-use super::neighbours::{Neighbours, PRIORITY};
+use super::neighbours::{Neighbours, mark};
 use crate::TransferWatcher;
 
 /// How often the connection is looked at.
@@ -54,7 +54,7 @@ impl Holding {
         offer(&socket, &law)?;
         let cookie = sockopt::cookie(&socket)?;
         // Without it, others in the background take it for one that is not.
-        let _ = sockopt::set_priority(&socket, PRIORITY);
+        let _ = mark(&socket);
         let mut neighbours = Neighbours::default();
         let (sender, ended) = mpsc::channel();
         let held = Arc::clone(&self.held);

@@ -10,4 +10,4 @@ mod neighbours;
 pub use control::{Control, ControlError};
 pub use holding::{Held, Holding};
 pub use law::{Law, Seen};
-pub use neighbours::{Arrived, Beside, Neighbours, PRIORITY};
+pub use neighbours::{Arrived, Beside, Neighbours, mark, unmark};

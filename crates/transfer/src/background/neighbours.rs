@@ -5,13 +5,15 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use fairwind_kernel::sock_diag::{Connection, Connections};
+use fairwind_kernel::sockopt;
 
 /// The priority of the sockets that are held (`SO_PRIORITY`): `TC_PRIO_FILLER` of the kernel, by which the other processes
 /// of the host know them.
-pub const PRIORITY: u32 = 1;
+const PRIORITY: u32 = 1;
 
 /// Connections are looked at no more often, and arrivals are counted over no less.
 const PASSES: Duration = Duration::from_millis(50);
@@ -24,6 +26,32 @@ const PAUSE: u32 = 50;
 const GOES_ON: f64 = 6.0;
 /// What the others receive fluctuates and may grow by an eighth.
 const ROOM: f64 = 1.0 / 8.0;
+
+/// Lets the other processes of the host know that a socket is held: without that, they take it for one that is not. A
+/// priority of its own is left to it.
+///
+/// # Errors
+///
+/// If this is not a socket.
+pub fn mark(socket: impl AsFd) -> io::Result<()> {
+    replace_priority(socket, 0, PRIORITY)
+}
+
+/// The socket is no longer held.
+///
+/// # Errors
+///
+/// As of [`mark`].
+pub fn unmark(socket: impl AsFd) -> io::Result<()> {
+    replace_priority(socket, PRIORITY, 0)
+}
+
+fn replace_priority(socket: impl AsFd, from: u32, to: u32) -> io::Result<()> {
+    match sockopt::priority(&socket)? == from {
+        true => sockopt::set_priority(&socket, to),
+        false => Ok(()),
+    }
+}
 
 /// What a connection has received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,6 +272,8 @@ impl Neighbours {
 
 #[cfg(test)]
 mod tests {
+    use std::net::UdpSocket;
+
     use super::*;
 
     fn arrived(cookie: u64, bytes: u64, priority: u32) -> Arrived {
@@ -312,6 +342,21 @@ mod tests {
         assert_eq!(share(&[16.0]), 72.0);
         assert_eq!(share(&[80.0, 16.0]), 36.0);
         assert_eq!(share(&[8.0, 16.0]), 63.0);
+    }
+
+    #[test]
+    fn a_held_socket_is_marked_unless_it_has_a_priority_of_its_own() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let priority = || sockopt::priority(&socket).unwrap();
+        mark(&socket).unwrap();
+        assert_eq!(priority(), 1);
+        unmark(&socket).unwrap();
+        assert_eq!(priority(), 0);
+        sockopt::set_priority(&socket, 4).unwrap();
+        mark(&socket).unwrap();
+        assert_eq!(priority(), 4);
+        unmark(&socket).unwrap();
+        assert_eq!(priority(), 4);
     }
 
     #[test]

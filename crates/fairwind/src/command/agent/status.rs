@@ -146,7 +146,7 @@ fn changed(connection: &Connection) -> String {
         (why.gave_buffers, "buffers"),
         (connection.held, "held down"),
         (connection.advised, "as advised"),
-        (why.kept_own, "not its program's control"),
+        (why.kept_own, "kept its program's control"),
         (why.refused, "not the control: the kernel refuses it"),
     ] {
         if is_so {

@@ -1,0 +1,163 @@
+//! Who is at the other end of a connection to the agent.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use fairwind_kernel::sockopt::peer_process;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
+use tokio::net::UnixStream;
+
+/// The user and the process that have connected.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    user: u32,
+    process: Option<Process>,
+}
+
+impl Peer {
+    /// That of a connection.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not tell.
+    pub(super) fn of(stream: &UnixStream) -> io::Result<Peer> {
+        let credentials = stream.peer_cred()?;
+        let user = credentials.uid();
+        let pid = credentials.pid().and_then(Pid::from_raw);
+        Ok(Peer {
+            user,
+            process: pid.and_then(|pid| Process::of_peer(stream, pid, user)),
+        })
+    }
+
+    /// Whether it may change what the agent does.
+    pub(super) fn may_change(&self) -> bool {
+        self.user == 0 || self.user == geteuid().as_raw()
+    }
+
+    /// The process; none if it had ended, or is in a namespace of processes that is not seen here.
+    pub(super) fn process(&self) -> Option<&Process> {
+        self.process.as_ref()
+    }
+}
+
+/// A process with its number, which is not another's as long as it has not ended.
+#[derive(Clone, Debug)]
+pub(super) struct Process {
+    pid: Pid,
+    handle: Arc<OwnedFd>,
+}
+
+impl Process {
+    fn of_peer(stream: &UnixStream, pid: Pid, user: u32) -> Option<Process> {
+        let process = match peer_process(stream) {
+            // Before Linux 6.5.
+            Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
+                return Process::of_user(pid, user);
+            }
+            handle => Process::new(pid, handle.ok()?),
+        };
+        (!process.has_ended()).then_some(process)
+    }
+
+    /// The process that has this number now, if it is the user's.
+    pub(super) fn of_user(pid: Pid, user: u32) -> Option<Process> {
+        let process = Process::new(pid, pidfd_open(pid, PidfdFlags::empty()).ok()?);
+        let status = fs::read_to_string(format!("/proc/{}/status", process.number())).ok()?;
+        let is_of_user = effective_user(&status) == Some(user);
+        // If it had ended before, that was another's status.
+        (is_of_user && !process.has_ended()).then_some(process)
+    }
+
+    fn new(pid: Pid, handle: OwnedFd) -> Process {
+        Process {
+            pid,
+            handle: Arc::new(handle),
+        }
+    }
+
+    /// Its number.
+    pub(super) fn number(&self) -> u32 {
+        self.pid.as_raw_pid() as u32
+    }
+
+    /// Whether it has ended, and its number may be another's.
+    pub(super) fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(&self.handle, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Whether that is the same process, and goes on.
+    pub(super) fn is(&self, other: &Process) -> bool {
+        self.pid == other.pid && !self.has_ended() && !other.has_ended()
+    }
+}
+
+/// The effective user, from the text of `/proc/PID/status`.
+fn effective_user(status: &str) -> Option<u32> {
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{self, SocketAddr, UnixListener};
+    use std::process::Command;
+
+    use rustix::process::getpid;
+
+    use super::*;
+
+    /// The next one that has connected.
+    fn peer(listener: &UnixListener) -> Peer {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .unwrap();
+        let _entered = runtime.enter();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        Peer::of(&UnixStream::from_std(stream).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_process_that_ended_before_it_is_asked_for_is_not_taken_for_another() {
+        let name = format!("fairwind-peer-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        let connects = format!("import socket; socket.socket(socket.AF_UNIX).connect('\\0{name}')");
+        let mut python = Command::new("/usr/bin/python3");
+        assert!(python.args(["-c", &connects]).status().unwrap().success());
+        assert!(peer(&listener).process().is_none());
+        let _own = net::UnixStream::connect_addr(&address).unwrap();
+        let own = peer(&listener);
+        assert_eq!(own.process().unwrap().number(), std::process::id());
+    }
+
+    #[test]
+    fn a_process_by_its_number_is_one_of_the_user() {
+        let user = geteuid().as_raw();
+        let own = Process::of_user(getpid(), user).unwrap();
+        assert!(own.is(&own.clone()));
+        assert!(Process::of_user(getpid(), user + 1).is_none());
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let process = Process::of_user(pid, user).unwrap();
+        assert!(!process.has_ended() && !process.is(&own));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(process.has_ended() && !process.is(&process.clone()));
+        assert!(Process::of_user(pid, user).is_none());
+    }
+
+    #[test]
+    fn of_its_users_the_effective_one_counts() {
+        let status = "Name:\tpasswd\nUmask:\t0022\nUid:\t1000\t0\t0\t0\nGid:\t7\t7\t7\t7\n";
+        assert_eq!(effective_user(status), Some(0));
+        assert_eq!(effective_user("Name:\tpasswd\n"), None);
+    }
+}
