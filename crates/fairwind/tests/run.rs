@@ -162,12 +162,19 @@ fn what_the_kernel_refuses_a_program_is_no_choice() {
 def attempt(s):
     try: s.setsockopt(6, 13, b'no-such')
     except OSError: pass
-print(control(pair(socket.AF_INET, '127.0.0.1', attempt)[0]))
+def choose_and_attempt(s):
+    s.setsockopt(6, 13, b'cubic')
+    attempt(s)
+refused, chosen = (pair(socket.AF_INET, '127.0.0.1', do)[0] for do in (attempt, choose_and_attempt))
+print(control(refused), control(chosen))
 ",
     );
-    assert_eq!(words(&output), ["reno"]);
+    assert_eq!(words(&output), ["reno", "cubic"]);
     let said = text(&output.stderr);
-    assert!(!said.contains("keeps the congestion control"), "{said}");
+    assert!(
+        said.contains("\n1 connection keeps the congestion control that the program has chosen"),
+        "{said}"
+    );
 }
 
 #[test]

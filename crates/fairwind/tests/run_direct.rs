@@ -120,6 +120,33 @@ print(control(chosen) == usual, control(accepted), control(late) == usual, contr
 }
 
 #[test]
+fn what_the_kernel_refuses_a_program_is_no_choice() {
+    if !permitted(root()) {
+        return;
+    }
+    let output = probe(
+        &["--control", "reno"],
+        "
+usual = open('/proc/sys/net/ipv4/tcp_congestion_control').read().strip()
+def attempt(s):
+    try: s.setsockopt(6, 13, b'no-such')
+    except OSError: pass
+def choose_and_attempt(s):
+    s.setsockopt(6, 13, usual.encode())
+    attempt(s)
+refused, chosen = (pair(socket.AF_INET, '127.0.0.1', do)[0] for do in (attempt, choose_and_attempt))
+print(control(refused), control(chosen) == usual)
+",
+    );
+    assert_eq!(words(&output), ["reno", "True"]);
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("\n1 connection keeps the congestion control that the program has chosen"),
+        "{said}"
+    );
+}
+
+#[test]
 fn rate_and_mark_are_those_of_the_options() {
     if !permitted(root()) {
         return;

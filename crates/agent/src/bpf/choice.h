@@ -12,7 +12,8 @@
 struct wish {
 	char control[16];
 	u8 is_open; /* whether it has been granted is not known yet */
-	u8 unused[7];
+	u8 was_granted; /* one before it has been, and nobody knows yet */
+	u8 unused[6];
 };
 /* What programs have last asked for; connections inherit it from who listens. */
 struct {
@@ -33,6 +34,14 @@ static __always_inline bool is_same(const char *a, const char *b)
 	return true;
 }
 
+static __always_inline bool has(void *who, const struct wish *wish)
+{
+	char name[16] = {};
+
+	return !bpf_getsockopt(who, SOL_TCP, TCP_CONGESTION, name, sizeof(name)) &&
+	       is_same(wish->control, name);
+}
+
 /* A program asks for a control by this call. */
 static __always_inline void note_wish(struct bpf_sockopt *ctx)
 {
@@ -46,6 +55,8 @@ static __always_inline void note_wish(struct bpf_sockopt *ctx)
 	wish = bpf_sk_storage_get(&wishes, socket, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!wish)
 		return;
+	if (wish->is_open && has(socket, wish))
+		wish->was_granted = 1;
 	for (int i = 0; i < 15; i++)
 		wish->control[i] = name[i];
 	wish->control[15] = 0;
@@ -56,13 +67,14 @@ static __always_inline void note_wish(struct bpf_sockopt *ctx)
 static __always_inline bool is_granted(void *who, void *sk)
 {
 	struct wish *wish = bpf_sk_storage_get(&wishes, sk, 0, 0);
-	char name[16] = {};
+	bool was_granted;
 
 	if (!wish || !wish->is_open)
 		return false;
+	was_granted = wish->was_granted;
 	wish->is_open = 0;
-	return !bpf_getsockopt(who, SOL_TCP, TCP_CONGESTION, name, sizeof(name)) &&
-	       is_same(wish->control, name);
+	wish->was_granted = 0;
+	return was_granted || has(who, wish);
 }
 
 #endif

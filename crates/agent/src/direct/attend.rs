@@ -91,10 +91,10 @@ fn concern(
             shared.connections().ignored += 1;
             return Answer::Pretend;
         }
-        shared.chosen(cookie);
+        shared.asks_for(call.congestion_control(), cookie, socket);
         return Answer::Proceed;
     }
-    let has_chosen = shared.connections().has_chosen(cookie);
+    let has_chosen = shared.connections().has_chosen(cookie, &socket.control());
     // It may have tried to connect before, and follow advice since.
     let before = shared.connections().take_lent(cookie);
     let (mut lent, mut given) = match before {

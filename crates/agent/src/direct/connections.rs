@@ -91,6 +91,8 @@ pub(super) struct Connections {
     listening: HashMap<u64, Listening>,
     /// Sockets whose program has chosen their congestion control.
     chosen: HashSet<u64>,
+    /// The congestion controls that programs have last asked for, while it is not known whether the kernel gave them.
+    asked_for: HashMap<u64, String>,
     /// When to look at which.
     due: BTreeSet<(Instant, u64)>,
     /// Calls by which a program would have chosen another control.
@@ -106,11 +108,27 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn choose(&mut self, cookie: u64) {
-        self.chosen.insert(cookie);
+    /// The program of a socket asks for a congestion control, whose name may be unknown.
+    pub(super) fn asks_for(&mut self, name: Option<String>, cookie: u64) {
+        match name {
+            Some(name) => {
+                self.asked_for.insert(cookie, name);
+            }
+            None => {
+                self.chosen.insert(cookie);
+            }
+        }
     }
 
-    pub(super) fn has_chosen(&self, cookie: u64) -> bool {
+    /// Whether the program of a socket, which has this congestion control, has been given one that it had asked for.
+    pub(super) fn has_chosen(&mut self, cookie: u64, control: &str) -> bool {
+        if self
+            .asked_for
+            .remove(&cookie)
+            .is_some_and(|name| name == control)
+        {
+            self.chosen.insert(cookie);
+        }
         self.chosen.contains(&cookie)
     }
 
@@ -274,6 +292,7 @@ impl Connections {
     /// A socket is gone. Returns the port at which it has listened: what it has accepted may be there still.
     pub(super) fn gone(&mut self, cookie: u64) -> Option<u16> {
         self.chosen.remove(&cookie);
+        self.asked_for.remove(&cookie);
         let listening = self.listening.get_mut(&cookie)?;
         listening.closed = Some(Instant::now());
         Some(listening.address.port())

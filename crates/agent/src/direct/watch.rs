@@ -117,10 +117,12 @@ impl Shared {
         self.look_soon(&mut connections, cookie);
     }
 
-    /// The program of a socket chooses its congestion control.
-    pub(super) fn chosen(&self, cookie: u64) {
+    /// The program of a socket asks for a congestion control, which the kernel may refuse.
+    pub(super) fn asks_for(&self, name: Option<String>, cookie: u64, socket: &Taken) {
         let mut connections = self.connections();
-        connections.choose(cookie);
+        // It may have been given another before.
+        connections.has_chosen(cookie, &socket.control());
+        connections.asks_for(name, cookie);
         if connections.get(cookie).is_some() {
             self.look_soon(&mut connections, cookie);
         }
@@ -375,7 +377,6 @@ enum Look {
 }
 
 fn look(connections: &mut Connections, cookie: u64, shared: &Shared) -> Look {
-    let has_chosen = connections.has_chosen(cookie);
     let Some(one) = connections.get_mut(cookie) else {
         return Look::Never;
     };
@@ -394,8 +395,13 @@ fn look(connections: &mut Connections, cookie: u64, shared: &Shared) -> Look {
     let Ok(info) = socket.info() else {
         return Look::Never;
     };
+    let control = socket.control();
+    let has_chosen = connections.has_chosen(cookie, &control);
+    let Some(one) = connections.get_mut(cookie) else {
+        return Look::Never;
+    };
     one.see(&info);
-    one.told.congestion_control = socket.control();
+    one.told.congestion_control = control;
     if let Some((local, remote)) = socket.ends() {
         (one.told.local, one.told.remote) = (local, remote);
     }

@@ -68,6 +68,21 @@ impl Notification {
         address(bytes)
     }
 
+    /// The congestion control that a [`ChooseControl`](Call::ChooseControl) asks for: as the process has its name in its
+    /// memory now. `None` if that cannot be read, or of another call.
+    pub fn congestion_control(&self) -> Option<String> {
+        let [_, _, _, at, length, ..] = self.arguments;
+        if self.call != Some(Call::ChooseControl) {
+            return None;
+        }
+        let mut bytes = [0; 16];
+        let bytes = &mut bytes[..(length as usize).min(15)];
+        self.read(at, bytes)?;
+        let end = bytes.iter().position(|&byte| byte == 0);
+        let name = &bytes[..end.unwrap_or(bytes.len())];
+        String::from_utf8(name.to_vec()).ok()
+    }
+
     /// Which call it is; `None` if that cannot be read from the process.
     pub fn call(&self) -> Option<Call> {
         self.call

@@ -13,14 +13,14 @@
 //!   carries in a round trip, grows by a half from there on if there was a queue, and by a quarter from the whole on.
 //! - **turn**: what is offered follows the window within a round trip, with what arrives: see [`Law::turn`].
 //! - **cruise**: it grows by 1/16 a round trip; from seven eighths of what the path has carried on by 1/128, and faster after
-//!   some round trips beyond that without a queue.
+//!   three round trips beyond that without a queue.
 //! - **check**: a queue has been seen twice, or once if it was large or packets came out of order with it. The window is
 //!   what arrived in the base round trip, less a sixteenth. Where the sender has stalled and then sent at once, the queue goes
 //!   without that, and the round-trip time is as old as the stall. If the queue has gone when all has come that the kernel had told
 //!   before (it rounds up, so that its right edge goes on by some of what arrives until the lower window is reached), it was the
 //!   download's own.
 //! - **bursts**: a round-trip time that rises by more than 5 ms within 50 ms, beyond the sender's own bursts, and stays for
-//!   20 ms, rises by somebody's slow start: the download itself grows too slowly for that, and a host that stalls catches up
+//!   20 ms, or half the base if that is less, rises by somebody's slow start: the download itself grows too slowly for that, and a host that stalls catches up
 //!   at once. Its sender may stall, too, and then send at once: since then all that the path carries arrives, as it would not
 //!   if others' packets came between. Otherwise the window makes room at once for eight times as much, a quarter at most,
 //!   and checks. A second burst until that has been checked leaves no doubt: for forty round trips from then on the window
