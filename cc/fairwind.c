@@ -12,7 +12,7 @@
  *
  * Signals
  *	looks		The least round-trip time of a quarter of a round, of packets sent after the
- *			latest cut, yield, train or burst only. The least passes over ACKs in pairs and
+ *			latest cut, yield, jump, train or burst only. The least passes over ACKs in pairs and
  *			the sender's own bursts.
  *	base delay	The least look so far. It has no expiry, which a standing queue of others would
  *			use; a train (below) raises it when the route has changed.
@@ -109,10 +109,7 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define SHARE_LEFT 3U
 /* The ramp ends this share below what was free. */
 #define RAMP_GAP 16U
-/*
- * Who jumps has waited no longer than this share of the advised round-trip time, or so long if that is less, us. What is
- * tolerated counts at least.
- */
+/* A jump needs a round-trip time above the advised one by no more than this share of it, and so much, us; or than `delay`. */
 #define JUMP_WAIT 32U
 #define JUMP_WAIT_US 4000U
 /* Less than so many windows are reached as soon by doubling twice: a jump takes a round-trip time, and is looked at for another. */
@@ -158,8 +155,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 #define BURST_WAIT_MAX 8
 /* Time before the first one, us, if the first window came back unevenly: noise is learnt meanwhile. */
 #define UNEVEN_WAIT_US 2000000U
-/* That wait, before it becomes longer, is this at least after a burst that showed one queue for all; and this at most where
- * there has been fair queueing. */
+/* After a burst that showed one queue for all, burst_wait is raised to this before it grows; where there has been fair
+ * queueing, it grows no further than the second. */
 #define BURST_WAIT_ONE_QUEUE 5
 #define BURST_WAIT_FAIR 2
 /* Noise of hosts, us, which is no queue. */

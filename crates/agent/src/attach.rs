@@ -129,7 +129,7 @@ impl Attached {
     }
 
     /// Keeps the program at the control group that lets windows go, by this file of a BPF file system, if this process ends
-    /// without dropping it, or after [`leave`](Attached::leave). A file of this name is of a run that has ended.
+    /// without dropping it, or after [`leave`](Attached::leave). A file of this name is of a group that is gone.
     ///
     /// # Errors
     ///

@@ -89,7 +89,7 @@ impl Attended {
         if wanted.is_held {
             attached.hold();
             // Without such a file system, or the right to it, a killed run leaves its windows as they are.
-            let _ = control_group::pin(group.name()).map(|pin| attached.outlive(&pin));
+            let _ = control_group::pin(group.inode()?).map(|pin| attached.outlive(&pin));
         }
         let options = Options {
             filter: Filter {

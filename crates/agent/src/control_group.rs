@@ -209,9 +209,10 @@ fn own_path(groups: &str) -> Option<&str> {
     Some(path.trim_start_matches('/'))
 }
 
-/// The file that keeps the programs at a group of this name; none without a BPF file system.
-pub(crate) fn pin(group: &OsStr) -> Option<PathBuf> {
-    Some(fairwind_kernel::mounted("bpf")?.join(group))
+/// The file that keeps the programs at the group with this inode, as others that see other processes may have groups of the
+/// same name; none without a BPF file system.
+pub(crate) fn pin(group: u64) -> Option<PathBuf> {
+    Some(fairwind_kernel::mounted("bpf")?.join(format!("{PREFIX}{group}")))
 }
 
 /// Opens a group, and keeps others from removing it as long as that is open: its maker's number means nothing to who sees
@@ -233,9 +234,10 @@ fn remove_left(parent: &Path) {
         let is_runs = name.to_str().is_some_and(|name| name.starts_with(PREFIX));
         // One whose maker still runs may not have its command yet.
         if is_runs
-            && let Ok(_held) = hold(&entry.path())
+            && let Ok(held) = hold(&entry.path())
+            && let Ok(inode) = held.metadata().map(|held| held.ino())
             && fs::remove_dir(entry.path()).is_ok()
-            && let Some(pin) = pin(&name)
+            && let Some(pin) = pin(inode)
         {
             let _ = fs::remove_file(pin);
         }

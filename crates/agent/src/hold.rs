@@ -77,8 +77,8 @@ impl Hold {
         })
     }
 
-    /// The same of what a connection has received. There is room for 16,384 connections: of more, those begin anew of which
-    /// has been heard longest ago.
+    /// The same of what a connection has received. There is room for 16,384 connections: with more, those that have been
+    /// silent longest begin anew.
     pub fn arrivals(&mut self, arrivals: &Arrivals) -> Option<u32> {
         if self.held.len() >= MOST && !self.held.contains_key(&arrivals.cookie) {
             self.make_room();

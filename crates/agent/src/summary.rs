@@ -297,7 +297,7 @@ pub struct Summary {
     /// What became of them.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Each of them, in the order of their opening; of many the latest.
+    /// Each of them, in the order of their opening; of many, not those that were closed first.
     pub connections: Vec<Connection>,
     /// The others.
     #[serde(default)]

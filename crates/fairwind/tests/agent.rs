@@ -1286,7 +1286,7 @@ fn a_command_keeps_its_exit_code_when_the_agent_is_killed_and_ends_nobody_elses_
 }
 
 #[test]
-fn a_run_by_the_agent_follows_the_advisor_of_its_policy_but_not_to_nocc() {
+fn a_run_by_the_agent_follows_the_advisor_of_its_policy_and_says_that_nocc_is_left_out() {
     if !may_run() {
         return;
     }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -500,12 +500,12 @@ fn what_a_killed_run_has_pinned_is_removed_by_a_later_one_also_without_its_group
         found.is_some()
     });
     let (command, group) = found.unwrap();
-    let pin = format!("fairwind-run-{}", run.id());
+    let group = fairwind_kernel::mounted("cgroup2").unwrap().join(group);
+    let pin = format!("fairwind-run-{}", fs::metadata(&group).unwrap().ino());
     // As a service manager ends a unit.
     end(&mut run, libc::SIGKILL);
     // SAFETY: a child of our child, which nobody has waited for.
     unsafe { libc::kill(command, libc::SIGKILL) };
-    let group = fairwind_kernel::mounted("cgroup2").unwrap().join(group);
     wait_until("the group is removed", || fs::remove_dir(&group).is_ok());
 
     let is_pinned = || {

@@ -117,8 +117,15 @@ impl Identity {
             (Identity::of(&file.metadata().ok()?) == self).then_some(file)
         };
         open(path).or_else(|| {
-            *path = search.get_or_insert_with(Search::new).find(self)?;
-            open(path)
+            let search = search.get_or_insert_with(Search::new);
+            // A thread that was there, as one that visits it, may have left.
+            while let Some(found) = search.find(self) {
+                if let Some(file) = open(&found) {
+                    *path = found;
+                    return Some(file);
+                }
+            }
+            None
         })
     }
 }
@@ -127,7 +134,7 @@ impl Identity {
 /// are gone take all of it.
 struct Search {
     left: Box<dyn Iterator<Item = PathBuf>>,
-    passed: BTreeMap<Identity, PathBuf>,
+    passed: BTreeMap<Identity, Vec<PathBuf>>,
 }
 
 impl Search {
@@ -147,11 +154,10 @@ impl Search {
         }
     }
 
-    /// A path to the namespace.
+    /// A path to the namespace that has not been tried yet.
     fn find(&mut self, wanted: Identity) -> Option<PathBuf> {
-        let passed = self.passed.get(&wanted);
-        if let Some(path) = passed.filter(|path| wanted.is_at(path)) {
-            return Some(path.clone());
+        if let Some(path) = self.passed.get_mut(&wanted).and_then(Vec::pop) {
+            return Some(path);
         }
         for path in &mut self.left {
             let Ok(file) = fs::metadata(&path) else {
@@ -163,7 +169,7 @@ impl Search {
             }
             // Other files are in other file systems.
             if identity.device == wanted.device {
-                self.passed.entry(identity).or_insert(path);
+                self.passed.entry(identity).or_default().push(path);
             }
         }
         None

@@ -87,10 +87,13 @@ static __always_inline struct advice *advice_for(struct bpf_sock_ops *ctx)
 
 static __always_inline bool give_control(struct bpf_sock_ops *ctx, const volatile struct action *a)
 {
+	struct bpf_sock *socket = ctx->sk;
 	char name[16];
 
 	for (int i = 0; i < 16; i++)
 		name[i] = a->control[i];
+	if (socket)
+		close_wish(socket);
 	return !bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, name, sizeof(name));
 }
 

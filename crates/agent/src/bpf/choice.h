@@ -63,18 +63,25 @@ static __always_inline void note_wish(struct bpf_sockopt *ctx)
 	wish->is_open = 1;
 }
 
-/* Whether the socket has what its program has asked for since this was last called. */
+/* Whether the socket has what its program has asked for since this was last true. Until then the call may be under way. */
 static __always_inline bool is_granted(void *who, void *sk)
 {
 	struct wish *wish = bpf_sk_storage_get(&wishes, sk, 0, 0);
-	bool was_granted;
 
-	if (!wish || !wish->is_open)
+	if (!wish || !(wish->was_granted || (wish->is_open && has(who, wish))))
 		return false;
-	was_granted = wish->was_granted;
 	wish->is_open = 0;
 	wish->was_granted = 0;
-	return was_granted || has(who, wish);
+	return true;
+}
+
+/* The socket is about to be given a control: if that is what its program has asked for, it was not by that. */
+static __always_inline void close_wish(void *sk)
+{
+	struct wish *wish = bpf_sk_storage_get(&wishes, sk, 0, 0);
+
+	if (wish)
+		wish->is_open = 0;
 }
 
 #endif

@@ -120,7 +120,7 @@ static __always_inline long get_class(void *who, struct sock *sk, u32 *class)
 	return bpf_getsockopt(who, SOL_IP, IP_TOS, class, sizeof(*class));
 }
 
-static __always_inline void give_control(void *who, struct given *g,
+static __always_inline void give_control(void *who, struct tcp_sock *tp, struct given *g,
 					 const volatile struct action *a, u32 rule, bool may,
 					 bool is_new)
 {
@@ -138,6 +138,7 @@ static __always_inline void give_control(void *who, struct given *g,
 	if (!(g->what & GAVE_CONTROL))
 		copy(g->control_before, name);
 	copy(g->control, wanted);
+	close_wish(tp);
 	if (!is_same(name, wanted) &&
 	    bpf_setsockopt(who, SOL_TCP, TCP_CONGESTION, wanted, sizeof(wanted))) {
 		g->what |= REFUSED;
@@ -242,7 +243,7 @@ static __noinline void give(void *who, struct tcp_sock *tp, int rule, struct kno
 		return;
 	}
 	if (a && a->control[0])
-		give_control(who, g, a, rule, !known->owner.has_chosen || is_forced, is_new);
+		give_control(who, tp, g, a, rule, !known->owner.has_chosen || is_forced, is_new);
 	else if (g->what & GAVE_CONTROL)
 		give_back_control(who, g);
 

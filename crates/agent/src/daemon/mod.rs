@@ -264,7 +264,7 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// If connections cannot be listed.
+    /// If the kernel refuses it; [`AgentError::Incomplete`] if it refuses a part, and the rules are gone already.
     pub fn undo(&mut self) -> Result<(), AgentError> {
         // Runs of users go on, and follow it.
         let advisor = self.policy.advisor.clone();
@@ -272,18 +272,25 @@ impl Agent {
             advisor,
             ..Policy::default()
         })?;
-        self.complete()?;
         self.is_undone = true;
-        Ok(())
+        self.complete()
     }
 
     /// Puts another policy in the place of this one; if that fails, nothing has changed.
     fn change(&mut self, policy: Policy) -> Result<(), AgentError> {
         let counts = self.host.counts(self.policy.rules.len());
-        provide_all(&policy, &mut self.controls)?;
-        let names = names(&policy, &self.controls);
-        let orders = orders(&self.options, self.group, &policy, &names);
-        self.host.replace(&orders)?;
+        let replaced = provide_all(&policy, &mut self.controls).and_then(|()| {
+            let names = names(&policy, &self.controls);
+            let orders = orders(&self.options, self.group, &policy, &names);
+            Ok(self.host.replace(&orders)?)
+        });
+        if replaced.is_err() {
+            // Some may have been loaded for it.
+            let policy = &self.policy;
+            self.controls
+                .retain(|control| is_asked_for(policy, &control.choice));
+            return replaced;
+        }
         for (rule, counts) in self.policy.rules.iter().zip(counts) {
             self.earlier
                 .entry(rule.name.clone())

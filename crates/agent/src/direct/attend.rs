@@ -99,7 +99,10 @@ fn concern(
     let before = shared.connections().take_lent(cookie);
     let (mut lent, mut given) = match before {
         Some((lent, given)) => (Some(lent), given),
-        None => (None, socket.give(plan, has_chosen)),
+        None => {
+            shared.connections().is_given(cookie);
+            (None, socket.give(plan, has_chosen))
+        }
     };
     if shared.advice().is_some()
         && let Some(peer) = call.destination()

@@ -122,14 +122,21 @@ impl Connections {
 
     /// Whether the program of a socket, which has this congestion control, has been given one that it had asked for.
     pub(super) fn has_chosen(&mut self, cookie: u64, control: &str) -> bool {
+        // Until it has it, the call may be under way.
         if self
             .asked_for
-            .remove(&cookie)
+            .get(&cookie)
             .is_some_and(|name| name == control)
         {
+            self.asked_for.remove(&cookie);
             self.chosen.insert(cookie);
         }
         self.chosen.contains(&cookie)
+    }
+
+    /// The socket is given a congestion control: if that is what its program has asked for, it was not by that.
+    pub(super) fn is_given(&mut self, cookie: u64) {
+        self.asked_for.remove(&cookie);
     }
 
     /// A socket begins to listen.

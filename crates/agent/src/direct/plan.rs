@@ -63,11 +63,14 @@ impl Plan {
                 let name = parameters.control().name();
                 // In the background, without them is better than another or none.
                 let there = wanted.is_held.then(|| present(name).ok()).flatten();
-                let what = match there {
-                    Some(_) => format!("the parameters of the congestion control {name}: they"),
-                    None => format!("the congestion control {name}: its parameters"),
-                };
-                left_out.push(format!("{what} are for who loads it"));
+                left_out.push(match there {
+                    Some(_) => format!(
+                        "the parameters of the congestion control {name}: whoever loads it sets them"
+                    ),
+                    None => format!(
+                        "the congestion control {name}: whoever loads it sets its parameters"
+                    ),
+                });
                 there
             }
             Some(Choice::Named(name)) => present(name)
@@ -186,11 +189,11 @@ mod tests {
         };
         let plan = Plan::with(&wanted, only("fairwind")).unwrap();
         assert_eq!(plan.control.as_deref(), Some("fw_fairwind"));
-        let said = "the parameters of the congestion control fairwind: they are for who loads it";
+        let said = "the parameters of the congestion control fairwind: whoever loads it sets them";
         assert_eq!(plan.left_out, [said]);
         let plan = Plan::with(&wanted, only("lp")).unwrap();
         assert_eq!(plan.control.as_deref(), Some("fw_lp"));
-        let said = "the congestion control fairwind: its parameters are for who loads it";
+        let said = "the congestion control fairwind: whoever loads it sets its parameters";
         assert_eq!(plan.left_out, [said, "fw_lp is in its place"]);
     }
 

@@ -220,8 +220,9 @@ impl Host {
         if !holds(policy) {
             if self.holder.take().is_some() {
                 let _ = packet.unpin();
-                self.pin.drop_program();
             }
+            // An agent that was killed may have left one.
+            self.pin.drop_program();
             return Ok(());
         }
         if packet.pin_path().is_some() {

@@ -29,7 +29,7 @@ use crate::table::Table;
 /// The control that --background stands for.
 const BACKGROUND: &str = "fairwind";
 /// What is left out of --allow-nocc by an agent.
-const ADVISED_NOCC: &str = "nocc, where it is advised: an agent gives it to nobody";
+const ADVISED_NOCC: &str = "nocc, where it is advised: an agent gives it to no run";
 
 /// The exit code of the command, and what its connections did, or why that is not known.
 type Ran = (u8, Result<Ended, String>);
@@ -164,8 +164,8 @@ impl Run {
             let neither = format!("{missing}; an agent asks the advisor of its policy alone");
             return self.do_without(wanted, &neither);
         }
-        // It tells of every connection.
-        let client = agent::client(&self.agent)?.with_longest_answer(u64::MAX);
+        // It lists up to 4,096 connections.
+        let client = agent::client(&self.agent)?.with_longest_answer(16 << 20);
         let begun = client.post("/v1/runs", &RunRequest::from(wanted));
         let begun: RunBegun = match begun {
             Err(ClientError::Unreachable { reason, .. }) => {

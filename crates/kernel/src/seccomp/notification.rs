@@ -39,13 +39,21 @@ impl Notification {
 
     /// The call and the arguments of a `socketcall`, which are in the memory of its process: words of 32 bits.
     fn demultiplex(&mut self) {
-        let mut bytes = [0; 12];
-        self.call = self
-            .read(self.arguments[1], &mut bytes)
-            .and_then(|()| Call::of_multiplexed(self.arguments[0] as u32));
+        let call = Call::of_multiplexed(self.arguments[0] as u32);
+        let mut bytes = [0; 20];
+        let length = match call {
+            Some(Call::ChooseControl) => bytes.len(),
+            _ => 12,
+        };
+        self.call = self.read(self.arguments[1], &mut bytes[..length]).and(call);
         let (words, _) = bytes.as_chunks::<4>();
         for (argument, word) in self.arguments.iter_mut().zip(words) {
             *argument = u32::from_ne_bytes(*word).into();
+        }
+        // The filter sees no more than that it is `setsockopt`.
+        let choice = [libc::IPPROTO_TCP as u64, libc::TCP_CONGESTION as u64];
+        if self.call == Some(Call::ChooseControl) && self.arguments[1..3] != choice {
+            self.call = None;
         }
     }
 
@@ -196,6 +204,32 @@ mod tests {
         assert_eq!(of(libc::AF_INET6, &six[..20]), None);
         assert_eq!(of(libc::AF_UNIX, &six), None);
         assert_eq!(address(&[]), None);
+    }
+
+    /// A `socketcall` of this thread.
+    fn multiplexed(number: u64, words: &[u32]) -> Notification {
+        let mut notification = Notification {
+            id: 0,
+            thread: rustix::thread::gettid().as_raw_pid() as u32,
+            call: Some(Call::Multiplexed),
+            arguments: [number, words.as_ptr() as u64, 7, 7, 7, 7],
+        };
+        notification.demultiplex();
+        notification
+    }
+
+    #[test]
+    fn of_multiplexed_options_the_congestion_control_alone_is_a_choice() {
+        let chosen = multiplexed(14, &[5, 6, 13, 0x1000, 6]);
+        assert_eq!(chosen.call(), Some(Call::ChooseControl));
+        assert_eq!(chosen.arguments[..5], [5, 6, 13, 0x1000, 6]);
+        // SO_REUSEADDR
+        assert_eq!(multiplexed(14, &[5, 1, 2, 0x1000, 4]).call(), None);
+        let listens = multiplexed(4, &[5, 128, 0]);
+        assert_eq!(
+            (listens.call(), listens.descriptor()),
+            (Some(Call::Listen), 5)
+        );
     }
 
     #[test]
