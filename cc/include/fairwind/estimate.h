@@ -166,12 +166,17 @@ static inline void train_base(const struct sock *sk, struct train *tr)
 /* Takes the first ACK: what the path does to the first packets, which meet no others of the train. */
 static inline void train_open(const struct sock *sk, struct train *tr, const struct rate_sample *rs)
 {
-	u32 mss = max(tcp_sk(sk)->mss_cache, 1U);
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 mss = max(tp->mss_cache, 1U);
+	u32 end = rs->last_end_seq;
 
+	/* If the ACK is of a part of what was sent at once, that is the end of all of it. */
+	if (!tp->sacked_out && before(tp->snd_una, end))
+		end = tp->snd_una;
 	tr->stage = TRAIN_SAMPLED;
 	tr->open_rtt = rs->rtt_us;
-	tr->open = min((rs->last_end_seq - tr->begin) / mss, 255U);
-	tr->burst_us = tcp_sk(sk)->tcp_mstamp - rs->rtt_us;
+	tr->open = after(end, tr->begin) ? min((end - tr->begin) / mss, 255U) : 0;
+	tr->burst_us = tp->tcp_mstamp - rs->rtt_us;
 }
 
 /* Whether an ACK of the next burst came four times as fast after the latest one as data was sent. */

@@ -13,10 +13,12 @@ struct Path {
     free_us: u64,
     /// When the pacer is.
     paced_us: u64,
-    /// Time of sending, of the ACK, end, and `delivered` at sending.
-    flying: Vec<(u64, u64, u32, u32)>,
+    /// Time of sending, of the ACK, end, that of what was sent at once, and `delivered` at sending.
+    flying: Vec<(u64, u64, u32, u32, u32)>,
     /// Packets of each burst, and the pacing rate.
     bursts: Vec<(u32, u64)>,
+    /// Whether the kernel has kept together what was sent at once, so that an ACK of a part of it has the end of all.
+    is_together: bool,
 }
 
 impl Path {
@@ -34,6 +36,7 @@ impl Path {
             paced_us: 0,
             flying: Vec::new(),
             bursts: Vec::new(),
+            is_together: false,
         };
         path.send();
         path
@@ -50,6 +53,7 @@ impl Path {
             let count = room.min(2);
             let rate = self.sk().sk_pacing_rate;
             self.bursts.push((count, rate));
+            let all = self.sk().snd_nxt.wrapping_add(count * MSS);
             for _ in 0..count {
                 let now = self.now_us;
                 self.free_us = self.free_us.max(now) + 1000;
@@ -60,6 +64,7 @@ impl Path {
                     now,
                     self.free_us + 19_000,
                     self.sk().snd_nxt,
+                    all,
                     self.sk().delivered,
                 );
                 self.flying.push(entry);
@@ -79,7 +84,7 @@ impl Path {
             self.now_us = self.now_us.max(self.paced_us);
             self.send();
         }
-        let (sent, acked, end, delivered) = self.flying.remove(0);
+        let (sent, acked, end, all, delivered) = self.flying.remove(0);
         self.now_us = acked;
         self.tcp.at(acked);
         let sk = self.sk();
@@ -92,7 +97,7 @@ impl Path {
             delivered: 1,
             rtt_us: (acked - sent) as i64,
             acked_sacked: 1,
-            last_end_seq: end,
+            last_end_seq: if self.is_together { all } else { end },
             ..RateSample::default()
         };
         let control = self.tcp.control;
@@ -123,6 +128,17 @@ impl Path {
             self.ack();
         }
         panic!("train {number} does not end");
+    }
+}
+
+#[test]
+fn what_the_first_ack_of_a_train_is_of_is_counted_though_more_was_sent_at_once() {
+    let mut path = Path::new();
+    path.is_together = true;
+    for number in 2..6 {
+        path.until_train(number);
+        let open = path.u16_at(54) & 0xff;
+        assert_eq!(open, 1, "each packet is acknowledged");
     }
 }
 

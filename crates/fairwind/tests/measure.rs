@@ -301,6 +301,59 @@ fn a_service_that_closes_at_once_or_never_reads_is_told() {
     assert!(error.contains("the receiver's window is full"), "{error}");
 }
 
+/// The last line of a measurement behind a link of 20 Mbit/s, of a service that does this with each connection, in Python;
+/// and what the client says after it.
+fn measured_behind_a_link(does: &str, then: &str) -> Vec<Value> {
+    let server = format!(
+        "/usr/bin/python3 -c \"
+import socket
+server = socket.create_server(('0.0.0.0', 4009))
+kept = []
+while True:
+    c = server.accept()[0]
+    kept.append(c)
+{does}\""
+    );
+    let client = format!(
+        "{}{FAIRWIND} measure $FAIRWIND_PEER --duration 3s; {then}",
+        once_listens(4009)
+    );
+    behind(
+        &["--bandwidth", "20Mbit/s", "--delay", "10ms"],
+        &server,
+        &client,
+    )
+}
+
+#[test]
+fn a_service_that_has_ended_its_own_direction_is_measured_and_nothing_is_sent_afterwards() {
+    let Some(_turn) = in_the_lab() else { return };
+    if !permitted(check_requirements()) {
+        return;
+    }
+    let lines = measured_behind_a_link(
+        "    c.shutdown(socket.SHUT_WR)\n    while c.recv(1 << 16): pass",
+        "echo \"{\\\"left\\\": \\\"$(ss -tnH state fin-wait-1 dst $FAIRWIND_PEER | tr -d '\\n')\\\"}\"",
+    );
+    let [.., result, left] = &lines[..] else {
+        panic!("{lines:?}");
+    };
+    let mbps = result["available_mbps"].as_f64().unwrap_or_default();
+    assert!((18.0..22.0).contains(&mbps), "{result}");
+    assert_eq!(left["left"], "");
+}
+
+#[test]
+fn a_service_that_does_not_read_is_told_from_a_path_that_is_slow() {
+    let Some(_turn) = in_the_lab() else { return };
+    if !permitted(check_requirements()) {
+        return;
+    }
+    let lines = measured_behind_a_link("    pass", "true");
+    let said = lines.last().unwrap()["unknown"].as_str().unwrap();
+    assert!(said.contains("the receiver's window is full"), "{said}");
+}
+
 #[test]
 fn the_advisor_takes_a_result() {
     let Some(_turn) = in_the_lab() else { return };

@@ -58,6 +58,16 @@ pub fn set_window_clamp(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set(socket, IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, &bytes)
 }
 
+/// Lets a socket be written to only while less waits to be sent (`TCP_NOTSENT_LOWAT`), bytes.
+///
+/// # Errors
+///
+/// If this is not a TCP socket.
+pub fn set_unsent(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    let bytes = bytes.to_ne_bytes();
+    set(socket, IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes)
+}
+
 /// Sets the priority of what a socket sends within this host (`SO_PRIORITY`), 0 to 6.
 ///
 /// # Errors

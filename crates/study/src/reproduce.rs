@@ -78,7 +78,7 @@ fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Er
     let is_for_page = task.is_whole_size() && (task.is_whole() || plan.study.completes_pages);
     if request.page.is_some() && !is_for_page {
         return Err(Error::input(
-            "a page shows whole studies\n  help: leave out --page, or --only, --quick and --scale",
+            "a page shows whole studies\n  help: leave out --page, or what makes the study smaller: --only, --quick, --scale",
         ));
     }
     let is_kept = request.options.policy == Policy::Nothing;

@@ -57,7 +57,8 @@ pub(crate) struct Measure {
     #[arg(value_name = "HOST", required_unless_present = "sink")]
     host: Option<String>,
     /// Be a sink at this address, for others to measure the path to this host
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = SINK)]
+    #[arg(long, value_name = "ADDRESS[:PORT]", num_args = 0..=1, default_missing_value = SINK)]
+    #[arg(value_parser = sink_address)]
     #[arg(conflicts_with_all = ["host", "duration", "bytes", "json", "report", "advisor"])]
     sink: Option<SocketAddr>,
     /// How long to measure
@@ -75,6 +76,14 @@ pub(crate) struct Measure {
     /// Address of the advisor
     #[arg(long, value_name = "URL", env = "FAIRWIND_ADVISOR", default_value = DEFAULT_URL)]
     advisor: String,
+}
+
+/// An address of this host, with a port unless it is the sink's usual one.
+fn sink_address(text: &str) -> Result<SocketAddr, String> {
+    let with_port = || Some(SocketAddr::new(text.parse().ok()?, target::PORT));
+    text.parse().ok().or_else(with_port).ok_or_else(|| {
+        "an address of this host is needed, such as 192.0.2.7 or [2001:db8::7]:4009".to_owned()
+    })
 }
 
 impl Measure {

@@ -56,16 +56,23 @@ fn ms(value: Option<f64>) -> String {
     value.map_or("-".to_owned(), |ms| format!("{ms:.2} ms"))
 }
 
+/// No longer than a terminal is wide, as what is beyond would stay.
 fn line(measurement: &Measurement) -> String {
     let seconds = measurement.seconds;
     let rtt = ms(measurement.rtt_ms);
     match &measurement.estimate {
         Ok(estimate) => format!(
-            "{seconds:5.1} s  available {}  capacity {:.1}  RTT {rtt}",
-            range(&estimate.available),
+            "{seconds:5.1} s  available {:.1} Mbit/s ({:.1} to {:.1})  capacity {:.1}  RTT {rtt}",
+            estimate.available.value / 1e6,
+            estimate.available.low / 1e6,
+            estimate.available.high / 1e6,
             estimate.capacity.value / 1e6
         ),
-        Err(unknown) => format!("{seconds:5.1} s  unknown: {unknown}  RTT {rtt}"),
+        Err(unknown) => {
+            let why = unknown.to_string();
+            let why = why.split(':').next().unwrap_or_default();
+            format!("{seconds:5.1} s  unknown: {why}  RTT {rtt}")
+        }
     }
 }
 
@@ -93,4 +100,38 @@ fn summary(measurement: &Measurement) -> String {
         .into_iter()
         .map(|(name, value)| format!("{name:<20} {value}"));
     rows.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use fairwind_estimate::{Estimate, Unknown};
+
+    use super::*;
+
+    #[test]
+    fn a_line_that_changes_fits_into_a_terminal() {
+        let gigabit = Figure {
+            value: 1e9,
+            low: 1e9,
+            high: 1e9,
+        };
+        let estimate = Estimate {
+            capacity: gigabit,
+            available: gigabit,
+            from_s: 0.0,
+            to_s: 1.0,
+        };
+        for estimate in [Ok(estimate), Err(Unknown::FairQueueing)] {
+            let measurement = Measurement {
+                seconds: 100.0,
+                bytes: 1,
+                trains: 1,
+                rtt_ms: Some(100.0),
+                min_rtt_ms: None,
+                estimate,
+            };
+            let line = line(&measurement);
+            assert!(line.len() < 80, "{line}");
+        }
+    }
 }

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use fairwind_cc::kernel::{self as controls, Loaded};
 use fairwind_cc::native;
-use fairwind_estimate::{Estimate, Estimator, Figure, Unknown, latest};
+use fairwind_estimate::{Estimate, Estimator, Figure, Limit, Unknown, latest};
 use fairwind_kernel::TcpInfo;
+use fairwind_kernel::sockopt::set_unsent;
 use fairwind_trace::event::{Event, Sample, State};
 use fairwind_trace::filter::Filter;
 use fairwind_trace::kernel::Options;
@@ -31,6 +32,10 @@ const HANDSHAKES: u32 = 3;
 const RING_BYTES: u32 = 4 << 20;
 /// Send buffer: a few of the longest trains.
 const BUFFER_BYTES: usize = 4 << 20;
+/// What may wait in it to be sent, at least: more than a train of short bursts.
+const UNSENT_BYTES: u32 = 1 << 18;
+/// And what the pacing rate sends in a second by this: the connection's end waits until it has been sent.
+const UNSENT_PER_SECOND: u64 = 10;
 /// IP and TCP headers with time stamps.
 const HEADERS_V4: u32 = 52;
 const HEADERS_V6: u32 = 72;
@@ -109,6 +114,11 @@ pub(super) struct Connection(
 );
 
 impl Connection {
+    /// Closes the connection and drops what has not been sent: who takes data of no use need not have all of it.
+    pub(super) fn abort(self) {
+        let _ = sockopt::set_socket_linger(&self.0.shared.stream, Some(Duration::ZERO));
+    }
+
     /// Sends what the kernel still holds as other connections do, not in trains, and the end.
     pub(super) fn end_of_data(&self) -> io::Result<()> {
         let stream = &self.0.shared.stream;
@@ -178,6 +188,8 @@ struct Shared {
     stream: TcpStream,
     /// Bytes to write at once; 0: nothing yet.
     chunk: AtomicU32,
+    /// Bytes that may wait to be sent.
+    unsent: AtomicU32,
     written: AtomicU64,
     stopped: AtomicBool,
 }
@@ -191,6 +203,7 @@ impl Writer {
         let shared = Arc::new(Shared {
             stream,
             chunk: AtomicU32::new(0),
+            unsent: AtomicU32::new(0),
             written: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
         });
@@ -205,12 +218,19 @@ impl Writer {
         })
     }
 
-    /// Sets what is written at once by the size of packets and the pacing rate, bytes/s.
+    /// Sets what is written at once, and what may wait to be sent, by the size of packets and the pacing rate, bytes/s.
     fn set_burst(&self, mss: u32, pacing_rate: u64) {
         let bytes = (pacing_rate / BURSTS_PER_SECOND).min(LONGEST_BURST);
         let packets = (bytes / u64::from(mss.max(1))).max(2);
         let chunk = u32::try_from(packets).unwrap_or(2).saturating_mul(mss);
         self.shared.chunk.store(chunk, Ordering::Relaxed);
+        let unsent =
+            (pacing_rate / UNSENT_PER_SECOND).clamp(UNSENT_BYTES.into(), BUFFER_BYTES as u64);
+        let unsent = (unsent as u32).next_power_of_two();
+        if self.shared.unsent.swap(unsent, Ordering::Relaxed) != unsent {
+            // Without it, as much waits as the buffer holds.
+            let _ = set_unsent(&self.shared.stream, unsent);
+        }
     }
 
     /// Whether all was written, or nothing more can be.
@@ -264,6 +284,15 @@ impl Shared {
     }
 }
 
+/// Whether there is data to send, and the receiver's window has no room for a packet of it.
+fn is_held_up(sample: &Sample) -> bool {
+    let room = sample
+        .snd_una
+        .wrapping_add(sample.snd_wnd)
+        .wrapping_sub(sample.snd_nxt);
+    sample.write_seq != sample.snd_nxt && (room as i32) < sample.mss_cache as i32
+}
+
 /// The connection as the trace shows it.
 struct Watch {
     headers: u32,
@@ -281,8 +310,9 @@ struct Watch {
 impl Watch {
     fn sample(&mut self, sample: &Sample, state: Option<&State>) {
         self.latest = Some(*sample);
-        let established = 1;
-        if sample.state != established || sample.mss_cache == 0 {
+        // The peer may have ended its own direction: CLOSE_WAIT.
+        let (established, close_wait) = (1, 8);
+        if ![established, close_wait].contains(&sample.state) || sample.mss_cache == 0 {
             return;
         }
         let payload = sample.mss_cache;
@@ -322,7 +352,13 @@ impl Watch {
             trains: self.trains,
             rtt_ms: sample.and_then(|sample| ms(sample.srtt_us >> 3)),
             min_rtt_ms: sample.and_then(|sample| ms(sample.min_rtt_us)),
-            estimate: estimate.unwrap_or(Err(Unknown::TooFew)),
+            estimate: match estimate.unwrap_or(Err(Unknown::TooFew)) {
+                // A train that the receiver holds up does not end.
+                Err(Unknown::TooFew) if sample.is_some_and(is_held_up) => {
+                    Err(Unknown::Limited(Limit::Receiver))
+                }
+                estimate => estimate,
+            },
         }
     }
 }

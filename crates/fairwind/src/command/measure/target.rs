@@ -13,7 +13,7 @@ use crate::command::transfer::credentials;
 use crate::failure::Failure;
 
 /// The port of a sink, unless another is named.
-const PORT: u16 = 4009;
+pub(super) const PORT: u16 = 4009;
 /// That of the discard protocol (RFC 863).
 const DISCARD_PORT: u16 = 9;
 /// How long an FTP server may take to answer; at the end, what is still on its way comes before the answer.
@@ -74,7 +74,9 @@ impl Target {
         match self {
             Target::Plain { addresses, .. } => {
                 let handshakes = |address| Ok(sender::handshakes(address));
-                sender::measure(addresses, limits, handshakes, show)?.0
+                let (result, connection) = sender::measure(addresses, limits, handshakes, show)?;
+                connection.abort();
+                result
             }
             Target::Ftp(place) => into_a_file(place, limits, show),
         }
@@ -171,7 +173,8 @@ fn split(text: &str) -> (&str, Option<&str>) {
     if let Some(rest) = text.strip_prefix('[')
         && let Some((host, rest)) = rest.split_once(']')
     {
-        return (host, rest.strip_prefix(':'));
+        let port = (!rest.is_empty()).then(|| rest.strip_prefix(':').unwrap_or(rest));
+        return (host, port);
     }
     match text.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') => (host, Some(port)),
@@ -191,6 +194,8 @@ mod tests {
         assert_eq!(split("2001:db8::1"), ("2001:db8::1", None));
         assert_eq!(split("[2001:db8::1]:9"), ("2001:db8::1", Some("9")));
         assert_eq!(split("[2001:db8::1]"), ("2001:db8::1", None));
+        // No port, which is refused as one.
+        assert_eq!(split("[2001:db8::1]x"), ("2001:db8::1", Some("x")));
     }
 
     #[test]
