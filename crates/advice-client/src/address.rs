@@ -32,9 +32,12 @@ impl Address {
             true => text.trim_end_matches('/').to_owned(),
             false => format!("http://{}", text.trim_end_matches('/')),
         };
-        let has_host = |uri: Uri| uri.host().is_some_and(|host| !host.is_empty());
+        // A word alone is none.
+        let needs_port = !text.contains("://");
         let sound = ["http://", "https://"].iter().any(|s| url.starts_with(s))
-            && url.parse::<Uri>().is_ok_and(has_host);
+            && url
+                .parse()
+                .is_ok_and(|uri: Uri| has_host(&uri) && has_port(&uri).unwrap_or(!needs_port));
         match sound {
             true => Ok(Address::Url(url)),
             false => Err(ClientError::Url(text.to_owned())),
@@ -54,6 +57,21 @@ impl Address {
             Address::Socket(_) => format!("http://127.0.0.1{path}"),
         }
     }
+}
+
+fn has_host(uri: &Uri) -> bool {
+    uri.host().is_some_and(|host| !host.is_empty())
+}
+
+/// Whether the port of a URL is one to which a connection can be made; `None` if it has none.
+fn has_port(uri: &Uri) -> Option<bool> {
+    let authority = uri.authority()?;
+    let (_, server) = authority
+        .as_str()
+        .rsplit_once('@')
+        .unwrap_or(("", authority.as_str()));
+    let is_there = server != authority.host();
+    is_there.then(|| authority.port_u16().is_some_and(|port| port != 0))
 }
 
 impl fmt::Display for Address {

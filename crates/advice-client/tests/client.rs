@@ -162,7 +162,19 @@ fn an_answer_that_never_ends_is_cut_by_the_deadline() {
 
 #[test]
 fn what_is_no_address_of_an_advisor_is_refused() {
-    for url in ["ftp://x", "http://", "https://", "unix:", "a b"] {
+    for url in [
+        "ftp://x",
+        "http://",
+        "https://",
+        "unix:",
+        "a b",
+        "garbage",
+        "http://10.0.0.1:99999",
+        "http://10.0.0.1:0",
+        "http://10.0.0.1:",
+        "[::1]",
+        "[::1]:99999",
+    ] {
         assert!(
             matches!(Client::new(url), Err(ClientError::Url(_))),
             "{url}"
@@ -172,6 +184,15 @@ fn what_is_no_address_of_an_advisor_is_refused() {
         Client::new("localhost:8649/").unwrap().url(),
         "http://localhost:8649"
     );
+    for url in [
+        "http://a",
+        "https://a:8649/x",
+        "http://8:8",
+        "[::1]:8649",
+        "http://u@a:1",
+    ] {
+        assert!(Client::new(url).is_ok(), "{url}");
+    }
 }
 
 #[test]

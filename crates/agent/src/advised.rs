@@ -23,6 +23,7 @@ use crate::action::Encoded;
 use crate::answers::Times;
 use crate::starts::{AdvisedDestination, Starts};
 use crate::told::Told;
+use crate::unfollowed::Unfollowed;
 
 /// The longest wait for questions.
 const WAIT: Duration = Duration::from_millis(250);
@@ -43,6 +44,7 @@ pub struct Advisor {
 pub(crate) struct Following {
     advisor: Advisor,
     starts: Arc<Mutex<Starts>>,
+    unfollowed: Arc<Mutex<Unfollowed>>,
     must_end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -75,27 +77,33 @@ impl Following {
         };
         let (asked, told) = (handle("asked")?, Told::by(handle("advised")?));
         let starts = Arc::<Mutex<Starts>>::default();
+        let unfollowed = Arc::<Mutex<Unfollowed>>::default();
         let asker = Asker {
             client: Client::new(&advisor.url)?.with_token_of_environment()?,
             advisor: advisor.clone(),
             controls: HashMap::new(),
             missing: HashSet::new(),
             starts: (!is_dry).then(|| Arc::clone(&starts)),
+            unfollowed: Arc::clone(&unfollowed),
             number: 0,
             is_lost: false,
             is_full: false,
         };
         let must_end = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&must_end);
+        let of_thread = Arc::clone(&unfollowed);
         let follow = move || {
             if let Err(error) = follow(asker, &asked, told, &is_over) {
-                tracing::error!("advice is no longer followed: {error}");
+                let said = format!("advice is no longer followed: {error}");
+                tracing::error!("{said}");
+                locked(&of_thread).note("end", said);
             }
         };
         let thread = thread::Builder::new().name("advice".to_owned());
         Ok(Following {
             advisor: advisor.clone(),
             starts,
+            unfollowed,
             must_end,
             thread: Some(thread.spawn(follow)?),
         })
@@ -115,10 +123,18 @@ impl Following {
     pub(crate) fn found_wrong(&self) -> u64 {
         locked(&self.starts).found_wrong()
     }
+
+    /// Ends, and says what of the advice was not followed, and why.
+    pub(crate) fn finish(self) -> Vec<String> {
+        let unfollowed = Arc::clone(&self.unfollowed);
+        // A question that is under way is answered, or not, before the thread has ended.
+        drop(self);
+        locked(&unfollowed).list()
+    }
 }
 
-fn locked(starts: &Mutex<Starts>) -> MutexGuard<'_, Starts> {
-    starts.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// `struct peer` of `bpf/advice.h`.
@@ -190,11 +206,14 @@ fn follow(
             };
             match told.tell(&host, to, &advice, times, now_ns) {
                 Ok(()) => is_refused = false,
-                Err(error) if !is_refused => {
-                    tracing::error!("advice cannot be told to the kernel: {error}");
+                Err(error) => {
+                    let said = format!("advice cannot be told to the kernel: {error}");
+                    if !is_refused {
+                        tracing::error!("{said}");
+                    }
                     is_refused = true;
+                    asker.note("kernel", said);
                 }
-                Err(_) => {}
             }
         }
         told.forget_ended(fairwind_kernel::monotonic_ns());
@@ -223,6 +242,7 @@ struct Asker {
     missing: HashSet<String>,
     /// The destinations that are advised; none if nothing is to be changed.
     starts: Option<Arc<Mutex<Starts>>>,
+    unfollowed: Arc<Mutex<Unfollowed>>,
     number: u32,
     /// Whether it has been said that the advisor does not answer.
     is_lost: bool,
@@ -246,9 +266,15 @@ impl Asker {
                     tracing::warn!("no advice: {error}");
                 }
                 self.is_lost = true;
+                self.note("advice", format!("advice: {error}"));
                 None
             }
         }
+    }
+
+    /// Takes note of what is not followed, for who asks at the end.
+    fn note(&self, about: &str, said: String) {
+        locked(&self.unfollowed).note(about, said);
     }
 
     /// Follows an answer, unless it makes no sense.
@@ -270,6 +296,12 @@ impl Asker {
             false => (true, prefix),
             true => self.allowed(peer.address(), prefix),
         };
+        if !is_allowed {
+            let name = congestion_control.as_deref().unwrap_or_default();
+            let (what, peer) = (advised(name), peer.address());
+            let said = format!("{what} the path to {peer} is not declared as own here");
+            self.note("nocc", said);
+        }
         let to = Destination::of(peer.netns, prefix);
         let control = congestion_control.as_deref().filter(|_| is_allowed);
         let standard = || fairwind_kernel::sysctl(STANDARD);
@@ -341,11 +373,14 @@ impl Asker {
         };
         match advised {
             Ok(()) => self.is_full = false,
-            Err(error) if !self.is_full => {
-                tracing::warn!("{error}");
+            Err(error) => {
+                drop(starts);
+                if !self.is_full {
+                    tracing::warn!("{error}");
+                }
                 self.is_full = true;
+                self.note("start", format!("an advised start: {error}"));
             }
-            Err(_) => {}
         }
     }
 
@@ -372,10 +407,22 @@ impl Asker {
                 if self.missing.insert(name.to_owned()) {
                     tracing::warn!("{name} is advised: {error}");
                 }
+                // Then comes what the verifier has said.
+                let error = error.to_string();
+                let error = error.lines().next().unwrap_or_default();
+                self.note(
+                    &format!("control {name}"),
+                    format!("{} {error}", advised(name)),
+                );
                 None
             }
         }
     }
+}
+
+/// The beginning of a sentence that says why a congestion control is not had.
+fn advised(name: &str) -> String {
+    format!("congestion control {name} is advised, but")
 }
 
 #[cfg(test)]
@@ -404,6 +451,7 @@ mod tests {
             controls: HashMap::new(),
             missing: HashSet::new(),
             starts: None,
+            unfollowed: Arc::default(),
             number: 0,
             is_lost: false,
             is_full: false,
@@ -473,6 +521,25 @@ mod tests {
         let named = answer("congestion-control", "\"congestion_control\": \"fw_nocc\",");
         let outside = advice(&["192.0.2.0/24"], &named);
         assert_eq!(name(&outside), standard.trim());
+    }
+
+    #[test]
+    fn what_is_not_followed_is_told_with_its_reason() {
+        let mut asker = asker(&[]);
+        assert!(asker.ask(PEER).is_none());
+        let off = answer("no-congestion-control", "\"congestion_control\": \"nocc\",");
+        asker.follow(&off, PEER, 0).unwrap();
+        let unknown = answer("congestion-control", "\"congestion_control\": \"no_such\",");
+        asker.follow(&unknown, PEER, 0).unwrap();
+        let told = locked(&asker.unfollowed).list();
+        let [lost, unknown, off] = &told[..] else {
+            panic!("{told:?}")
+        };
+        assert!(lost.starts_with("advice: http://127.0.0.1:1"), "{lost}");
+        let said = "congestion control no_such is advised, but there is no congestion control";
+        assert!(unknown.starts_with(said), "{unknown}");
+        let said = "congestion control nocc is advised, but the path to 10.0.0.1 is not declared as own here";
+        assert_eq!(off, said);
     }
 
     #[test]

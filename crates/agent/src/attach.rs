@@ -87,7 +87,8 @@ pub enum AttachError {
 pub struct Attached {
     object: Object,
     _give: Link,
-    packet: Link,
+    /// If windows are offered.
+    packet: Option<Link>,
     _choose: Link,
     following: Option<Following>,
     /// Whether what is pinned stays.
@@ -137,12 +138,19 @@ impl Attached {
     pub fn outlive(&mut self, pin: &Path) -> Result<(), AttachError> {
         // Mostly there is none.
         let _ = fs::remove_file(pin);
-        self.packet.pin(pin).map_err(|error| refused(&error))
+        let pinned = self.packet.as_mut().map(|packet| packet.pin(pin));
+        pinned.unwrap_or(Ok(())).map_err(|error| refused(&error))
     }
 
     /// Processes stay in the control group when this is dropped, whose windows are let go then.
     pub fn leave(&mut self) {
         self.has_left = true;
+    }
+
+    /// Follows the advisor no longer, and returns what of its advice was not followed, and why.
+    pub(crate) fn end_advice(&mut self) -> Vec<String> {
+        let following = self.following.take();
+        following.map(Following::finish).unwrap_or_default()
     }
 
     fn map(&self, name: &str) -> Map<'_> {
@@ -188,7 +196,9 @@ fn attach(group: impl AsFd, given: &Given) -> libbpf_rs::Result<Attached> {
             .expect("agent.bpf.c has the program")
             .attach_cgroup(group)
     };
-    let (give, packet, choose) = (program("give")?, program("packet")?, program("choose")?);
+    let (give, choose) = (program("give")?, program("choose")?);
+    let packet = given.first_segments.map(|_| program("packet"));
+    let packet = packet.transpose()?;
     Ok(Attached {
         object,
         _give: give,
@@ -208,9 +218,12 @@ fn refused(error: &libbpf_rs::Error) -> AttachError {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        if self.packet.pin_path().is_some() && !self.has_left {
+        if let Some(packet) = &mut self.packet
+            && packet.pin_path().is_some()
+            && !self.has_left
+        {
             // The group's end detaches it, too.
-            let _ = self.packet.unpin();
+            let _ = packet.unpin();
         }
     }
 }

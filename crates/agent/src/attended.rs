@@ -177,10 +177,9 @@ impl Attended {
         }
         watched?;
         let name = control.as_ref().map(Provided::name);
-        Ok(Ended {
-            summary: watch.summary(name, attached.counts(), seconds),
-            left,
-        })
+        let mut summary = watch.summary(name, attached.counts(), seconds);
+        summary.left_out = attached.end_advice();
+        Ok(Ended { summary, left })
     }
 }
 

@@ -203,6 +203,14 @@ pub(crate) fn paths() -> BTreeMap<u64, String> {
     paths
 }
 
+/// Whether those are all of the host, and not only some that a container sees: the root alone has no events.
+pub(crate) fn are_all_seen() -> bool {
+    let root = fairwind_kernel::mounted("cgroup2");
+    root.is_some_and(|root| {
+        root.join("cgroup.procs").exists() && !root.join("cgroup.events").exists()
+    })
+}
+
 /// The path of a process' group below the mount point, from `/proc/PID/cgroup`.
 fn own_path(groups: &str) -> Option<&str> {
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -260,8 +268,12 @@ fn remove_left_pins() {
 
 /// Whether the program that this file keeps is at no group any more.
 fn is_detached(pin: &Path) -> bool {
-    let info = Link::open(pin).and_then(|link| link.info());
-    match info.map(|info| info.info) {
+    Link::open(pin).is_ok_and(|link| is_severed(&link))
+}
+
+/// Whether the group is gone at which a program was.
+pub(crate) fn is_severed(link: &Link) -> bool {
+    match link.info().map(|info| info.info) {
         Ok(LinkTypeInfo::Cgroup(group)) => group.cgroup_id == 0,
         _ => false,
     }

@@ -29,3 +29,4 @@ pub mod run;
 pub mod starts;
 pub mod summary;
 mod told;
+mod unfollowed;

@@ -234,16 +234,10 @@ impl From<fairwind_agent::error::RunError> for Failure {
 /// A mistake in the policy is the user's.
 impl From<fairwind_agent::daemon::AgentError> for Failure {
     fn from(error: fairwind_agent::daemon::AgentError) -> Self {
-        use fairwind_agent::daemon::AgentError::{Control, File, NotAGroup, Policy};
+        use fairwind_agent::daemon::AgentError::Policy;
         match error {
             Policy(diagnostic) => Self::File(diagnostic),
-            Control {
-                source: LoadError::Unknown { .. },
-                ..
-            }
-            | File { .. }
-            | NotAGroup(_) => Self::input(error),
-            _ => Self::work(error),
+            error => Self::of(error.is_mistake(), error),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -572,7 +573,7 @@ fn a_policy_with_a_mistake_changes_nothing_and_names_line_and_key() {
     let agent = host.agent(&[]);
     host.policy("[[rule]]\nname = \"a\"\ncongestion_control = \"cubik\"\n");
     let output = host.ask(&["reload"]);
-    assert!(!output.status.success());
+    assert_eq!(output.status.code(), Some(2));
     let said = text(&output.stderr);
     assert!(
         said.contains("agent.toml:3:") && said.contains("cubic"),
@@ -715,10 +716,12 @@ fn who_may_ask_and_who_may_change() {
     let _agent = host.agent(&["--socket-group", "nogroup"]);
     let status = ask("status");
     assert!(status.status.success(), "{}", text(&status.stderr));
-    let undo = ask("undo");
-    assert!(!undo.status.success());
-    let said = text(&undo.stderr);
-    assert!(said.contains("only root"), "{said}");
+    for change in ["undo", "reload"] {
+        let refused = ask(change);
+        assert_eq!(refused.status.code(), Some(1));
+        let said = text(&refused.stderr);
+        assert!(said.contains("only root"), "{said}");
+    }
     assert_eq!(host.status()["undone"], false);
 
     let none = host.command(&["--socket-group", "no-such-group"]).output();
@@ -740,10 +743,105 @@ fn without_rights_the_message_names_them() {
     let mut command = everybody.command();
     command.args(["agent", "--policy"]);
     command.arg(host.folder.path().join("agent.toml"));
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
-    assert!(said.contains("CAP_BPF") && said.contains("root"), "{said}");
+    let mut undo = everybody.command();
+    undo.args(["agent", "undo", "--socket"]).arg(host.socket());
+    for mut command in [command, undo] {
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stderr);
+        assert!(said.contains("CAP_BPF") && said.contains("root"), "{said}");
+    }
+}
+
+#[test]
+fn no_member_of_the_group_keeps_root_out() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy(RENO_OUT);
+    let _agent = host.agent(&["--socket-group", "nogroup"]);
+    let flood = "
+import socket, sys, time
+kept = []
+for _ in range(200):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(sys.argv[1])
+    kept.append(s)
+    try: s.sendall(b'GET ')
+    except OSError: pass
+print(kept[-1].recv(4096).split(b'\\r')[0].decode(), flush=True)
+time.sleep(100)
+";
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-c", flood]).arg(host.socket());
+    command.uid(65_534).gid(65_534).stdout(Stdio::piped());
+    let mut flood = command.spawn().unwrap();
+    let mut said = String::new();
+    let mut output = BufReader::new(flood.stdout.take().unwrap());
+    output.read_line(&mut said).unwrap();
+    assert_eq!(said, "HTTP/1.1 503 Service Unavailable\n");
+    let began = Instant::now();
+    for what in ["status", "undo", "reload"] {
+        let output = host.ask(&[what]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    // A place of the others' becomes free every five seconds.
+    assert!(began.elapsed() < Duration::from_secs(4));
+    flood.kill().unwrap();
+    flood.wait().unwrap();
+}
+
+/// Lets a process have so many descriptors. The hard limit stays.
+fn let_have_descriptors(process: u32, descriptors: u64) {
+    let mut command = Command::new("prlimit");
+    command.args(["--pid", &process.to_string()]);
+    command.arg(format!("--nofile={descriptors}:"));
+    assert!(command.status().unwrap().success());
+}
+
+#[test]
+fn an_agent_without_free_descriptors_goes_on_when_there_are_some() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy("[[rule]]\nname = \"later\"\nlimit = \"1Gbit/s\"\nmatch = { age = \"1h\" }\n");
+    let mut agent = host.agent(&[]);
+    let_have_descriptors(agent.child.id(), 10);
+    // There is a pass each second.
+    thread::sleep(Duration::from_millis(2500));
+    assert!(agent.child.try_wait().unwrap().is_none());
+    let_have_descriptors(agent.child.id(), 1024);
+    assert_eq!(host.status()["rules"][0]["name"], "later");
+    let said = text(&host.ask(&["reload"]).stdout);
+    assert!(said.ends_with("agent.toml: 1 rule\n"), "{said}");
+}
+
+#[test]
+fn a_run_for_which_too_few_descriptors_are_left_is_refused() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy("");
+    let agent = host.agent(&["--socket-group", "nogroup"]);
+    let everybody = Everybody::new();
+    let run = || {
+        let mut command = everybody.command();
+        command.args(["run", "--agent"]).arg(host.socket());
+        command.args(["--limit", "1Gbit/s", "--", "true"]);
+        command.output().unwrap()
+    };
+    // For the agent itself more than 350 are left.
+    let_have_descriptors(agent.child.id(), 350);
+    let refused = run();
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    assert!(said.contains("too few descriptors are left"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let_have_descriptors(agent.child.id(), 1024);
+    assert!(run().status.success());
 }
 
 /// Receives what the peer sends, and prints what comes, Mbit/s: alone, then twice beside a download of iperf3's, between
@@ -1470,4 +1568,128 @@ fn field(process: &Path, name: &str) -> u64 {
         .find_map(|line| line.strip_prefix(name))
         .unwrap();
     line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// Receives a little for a second, and prints the largest window that may be offered then, and the priority.
+const RECEIVES: &str = "
+import socket, time
+server = socket.create_server(('127.0.0.2', 0))
+client = socket.create_connection(server.getsockname(), source_address=('127.0.0.3', 0))
+accepted = server.accept()[0]
+for _ in range(50):
+    client.sendall(bytes(500))
+    accepted.recv(500)
+    time.sleep(0.02)
+print(accepted.getsockopt(6, 10), accepted.getsockopt(1, 12))
+";
+
+/// Runs a command of the shell in the host's control group, in a network namespace of its own, and has it receive.
+fn receive_in(host: &Host, run: &str) -> (u64, u64) {
+    let procs = host.group.join("cgroup.procs");
+    let line = format!(
+        "echo 0 > {}; exec {run} -- /usr/bin/python3 -c \"$1\"",
+        procs.display()
+    );
+    let ran = in_new_network_namespace(move || {
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", &line, "sh", RECEIVES])
+            .output()
+            .unwrap()
+    });
+    let said = text(&ran.stdout);
+    let mut words = said.split_whitespace().map(|word| word.parse().unwrap());
+    let (Some(window), Some(priority)) = (words.next(), words.next()) else {
+        panic!("{}", text(&ran.stderr));
+    };
+    (window, priority)
+}
+
+/// As of a download that is held down; twenty segments of loopback's are offered at first.
+fn assert_held((window, priority): (u64, u64)) {
+    assert!(window < 20 << 16, "{window}");
+    assert_eq!(priority, 1);
+}
+
+#[test]
+fn an_agent_lets_runs_hold_their_downloads_down() {
+    if !may_run() {
+        return;
+    }
+    let everybody = Everybody::new();
+    let everybody = everybody.program();
+    let host = Host::new();
+    let by_rights = format!("{FAIRWIND} run --background");
+    let by_the_agent = format!(
+        "setpriv --reuid 65534 --regid 65534 --clear-groups {} run --agent {} --background",
+        everybody.display(),
+        host.socket().display()
+    );
+    let background = "[[rule]]\nname = \"all\"\nbackground = true\n";
+    let limit = "[[rule]]\nname = \"all\"\nlimit = \"1Gbit/s\"\n";
+    for policy in [background, limit] {
+        host.policy(policy);
+        let agent = host.agent(&["--socket-group", "nogroup"]);
+        assert_held(receive_in(&host, &by_rights));
+        assert_held(receive_in(&host, &by_the_agent));
+        assert!(host.ask(&["undo"]).status.success());
+        assert_held(receive_in(&host, &by_rights));
+        drop(agent);
+        let _agent = host.agent(&["--dry-run"]);
+        assert_held(receive_in(&host, &by_rights));
+    }
+}
+
+#[test]
+fn a_run_in_a_run_holds_its_downloads_down() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    let background = format!("{FAIRWIND} run --background");
+    let limit = format!("{FAIRWIND} run --limit 1Gbit/s");
+    assert_held(receive_in(&host, &format!("{limit} -- {background}")));
+    assert_held(receive_in(&host, &format!("{background} -- {limit}")));
+    assert_held(receive_in(&host, &format!("{background} -- {background}")));
+    let (_, priority) = receive_in(&host, &limit);
+    assert_eq!(priority, 0);
+}
+
+#[test]
+fn an_agent_whose_group_is_gone_says_so_and_nothing_of_it_stays() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy(RENO_OUT);
+    let mounted = Mounted::new();
+    let pins = || {
+        let mut list = Command::new("sh");
+        list.args(["-c", "ls /sys/fs/bpf | grep fairwind"]);
+        text(&mounted.inside(&list).output().unwrap().stdout)
+    };
+    let start = || {
+        fs::create_dir_all(&host.group).unwrap();
+        let agent = Agent::start(mounted.inside(&host.command(&[])));
+        assert!(pins().contains("fairwind-agent-"), "{}", pins());
+        agent
+    };
+    let mut agent = start();
+    fs::remove_dir(&host.group).unwrap();
+    wait_until("the kernel has taken the programs off", || {
+        text(&host.ask(&["reload"]).stderr).contains("the control group is gone")
+    });
+    assert!(host.ask(&["undo"]).status.success());
+    agent.signal(libc::SIGTERM);
+    agent.child.wait().unwrap();
+    assert_eq!(pins(), "");
+
+    // What a killed one has left, the next agent removes.
+    let mut agent = start();
+    agent.signal(libc::SIGKILL);
+    agent.child.wait().unwrap();
+    fs::remove_dir(&host.group).unwrap();
+    let left = pins();
+    let _agent = start();
+    assert!(!pins().contains(left.trim()), "{left} {}", pins());
 }

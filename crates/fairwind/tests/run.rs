@@ -300,6 +300,32 @@ fn the_exit_code_and_signals_are_the_commands() {
 }
 
 #[test]
+fn without_an_advisor_the_command_runs_and_that_is_told() {
+    if !may_run() {
+        return;
+    }
+    const CONNECTS: &str = "
+pair(socket.AF_INET, '127.0.0.2', here='127.0.0.3')
+time.sleep(0.5)
+print('done')
+";
+    let output = probe(&["--advised=http://127.0.0.1:1"], CONNECTS);
+    assert_eq!(words(&output), ["done"]);
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("\nleft out: advice: http://127.0.0.1:1"),
+        "{said}"
+    );
+    let output = probe(&["--advised=http://127.0.0.1:1", "--json"], CONNECTS);
+    let told: Value = serde_json::from_slice(&output.stderr).unwrap();
+    let left_out = told["left_out"][0].as_str().unwrap();
+    assert!(
+        left_out.starts_with("advice: http://127.0.0.1:1"),
+        "{left_out}"
+    );
+}
+
+#[test]
 fn what_cannot_be_told_leaves_the_command_its_exit_code() {
     if !may_run() {
         return;
@@ -600,6 +626,14 @@ fn wrong_usage_is_refused_before_the_command_runs() {
         2,
         "--allow-nocc",
     );
+    for url in ["garbage", "http://10.77.0.2:99999"] {
+        let advised = format!("--advised={url}");
+        refuse(
+            &[&advised, "--", "touch", touch],
+            2,
+            &format!("{url}: an advisor's address looks like http"),
+        );
+    }
     refuse(
         &["--limit", "0bit/s", "--", "touch", touch],
         2,

@@ -1,5 +1,7 @@
 //! How many descriptors this process may have.
 
+use std::fs;
+
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Raises the limit of descriptors to what this process may have at most. If that fails, it stays: fewer connections can
@@ -8,4 +10,11 @@ pub fn raise_descriptor_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// How many more descriptors this process may open; none if they cannot be counted, as when none is free for that.
+pub fn descriptors_left() -> u64 {
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let open = fs::read_dir("/proc/self/fd").map(Iterator::count);
+    open.map_or(0, |open| most.saturating_sub(open as u64))
 }

@@ -30,7 +30,7 @@ pub use capability::{
     BPF, Capabilities, Capability, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, PERFMON, SYS_ADMIN,
 };
 pub use clock::{hz, monotonic_ns, process_cpu_ns, thread_cpu_ns, unix_ns};
-pub use descriptors::raise_descriptor_limit;
+pub use descriptors::{descriptors_left, raise_descriptor_limit};
 pub use locked_file::LockedFile;
 pub use namespace::{NamespaceType, enter_network, unshare};
 pub use network_namespaces::NetworkNamespaces;

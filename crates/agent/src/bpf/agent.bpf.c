@@ -60,6 +60,14 @@ static __always_inline bool has_chosen(struct bpf_sock_ops *ctx)
 	return bpf_sk_storage_get(&chosen, socket, 0, 0);
 }
 
+/* Sockets that these programs hold: whether a window has been offered that is to be let go. Others may hold others. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, u8);
+} held SEC(".maps");
+
 /* The advice that a connection follows, by its number. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -150,6 +158,16 @@ static __always_inline void follow(struct bpf_sock_ops *ctx, bool wants_control)
 	bpf_setsockopt(ctx, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 }
 
+static __always_inline void begin_to_hold(struct bpf_sock_ops *ctx)
+{
+	u8 yes = 1;
+
+	if (!ctx->sk || is_within_host(ctx) ||
+	    !bpf_sk_storage_get(&held, ctx->sk, &yes, BPF_SK_STORAGE_GET_F_CREATE))
+		return;
+	hold(ctx, settings.first_segments);
+}
+
 /*
  * Before the SYN; when a socket begins to listen, as what it has is inherited by each connection before its SYN is
  * answered; and again when a connection is there, as the control of a route comes with the SYN.
@@ -175,7 +193,7 @@ SEC("sockops") int give(struct bpf_sock_ops *ctx)
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		if (settings.first_segments)
-			hold(ctx, settings.first_segments);
+			begin_to_hold(ctx);
 		if (settings.action.is_advised) {
 			follow(ctx, may);
 			bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags |
@@ -198,17 +216,28 @@ SEC("sockops") int give(struct bpf_sock_ops *ctx)
 }
 
 /*
- * A packet of a held connection is about to leave. This outlives the run if it is pinned, and lets go what was held; the other
- * programs end with the run.
+ * A packet is about to leave, of a connection that somebody holds. This outlives the run if it is pinned, and lets go what the
+ * run held; the other programs end with the run.
  */
 SEC("sockops") int packet(struct bpf_sock_ops *ctx)
 {
-	if (ctx->op != BPF_SOCK_OPS_HDR_OPT_LEN_CB)
+	struct bpf_sock *socket = ctx->sk;
+	u8 *has_offered;
+
+	if (ctx->op != BPF_SOCK_OPS_HDR_OPT_LEN_CB || !socket)
 		return 1;
-	if (is_attended(bpf_ktime_get_ns()))
+	has_offered = bpf_sk_storage_get(&held, socket, 0, 0);
+	if (!has_offered)
+		return 1;
+	if (is_attended(bpf_ktime_get_ns())) {
+		*has_offered = 1;
 		offer_latest(ctx);
-	else
+		/* Another that held it, too, may have let it go. */
+		mark(ctx);
+	} else if (*has_offered) {
+		*has_offered = 0;
 		release(ctx);
+	}
 	return 1;
 }
 

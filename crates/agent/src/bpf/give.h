@@ -31,7 +31,8 @@ struct given {
 	char control_before[16];
 	u8 what;
 	u8 is_held; /* what it receives is held down */
-	u8 unused[2];
+	u8 has_offered; /* a window that is to be let go when it is no longer held */
+	u8 unused;
 	u32 advice; /* number of the advice that it follows; 0: none */
 };
 

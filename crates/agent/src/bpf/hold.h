@@ -72,11 +72,12 @@ static __always_inline bool is_attended(u64 now)
 	return until && now < *until;
 }
 
-/* A connection that is held has begun: the program is called for each packet that leaves from now on. */
+/*
+ * A connection that is held has begun: the program is called for each packet that leaves from now on. The flag stays, as the
+ * socket has one for all programs, and another may hold it, too.
+ */
 static __always_inline void hold(struct bpf_sock_ops *ctx, u32 first_segments)
 {
-	if (is_within_host(ctx))
-		return;
 	offer(ctx, first_segments * ctx->mss_cache);
 	mark(ctx);
 	bpf_sock_ops_cb_flags_set(ctx,

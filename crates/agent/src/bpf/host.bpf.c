@@ -74,16 +74,25 @@ static __always_inline void tell_arrivals(struct bpf_sock_ops *ctx, struct tcp_s
 	bpf_ringbuf_submit(told, 0);
 }
 
+/* A connection has begun that is held, or an older one is from now on. */
+static __always_inline void begin_to_hold(struct bpf_sock_ops *ctx, struct given *g)
+{
+	if (is_within_host(ctx))
+		return;
+	g->has_offered = 1;
+	hold(ctx, policy.first_segments);
+}
+
 /*
- * A packet of a held connection is about to leave. This outlives the agent if it is pinned, and lets go what was held; the
- * other programs end with the agent.
+ * A packet is about to leave, of a connection that somebody holds. This outlives the agent if it is pinned, and lets go what
+ * the agent held, nothing else; the other programs end with the agent.
  */
 SEC("sockops") int packet(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock *socket = ctx->sk;
 	struct known *known;
 	struct tcp_sock *tp;
-	bool is_held;
+	struct given *g;
 	u64 now;
 
 	if (ctx->op != BPF_SOCK_OPS_HDR_OPT_LEN_CB || !socket)
@@ -94,20 +103,19 @@ SEC("sockops") int packet(struct bpf_sock_ops *ctx)
 	known = find(tp);
 	if (!known)
 		return 1;
+	g = &known->given;
 	now = bpf_ktime_get_ns();
-	is_held = known->given.is_held && !is_within_host(ctx);
-	if (is_held && is_attended(now)) {
+	/* Who computes the windows may only be late, or another come. */
+	if (g->is_held && !is_within_host(ctx) && is_attended(now)) {
+		g->has_offered = 1;
 		tell_arrivals(ctx, tp, known, now);
 		offer_latest(ctx);
 		/* A pass that began to hold it, or its program, may have left it without. */
 		mark(ctx);
-		return 1;
+	} else if (g->has_offered) {
+		g->has_offered = 0;
+		release(ctx);
 	}
-	release(ctx);
-	/* Who computes the windows may only be late, or another come. */
-	if (!is_held)
-		bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags &
-						       ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 	return 1;
 }
 
@@ -188,7 +196,7 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 		if (known)
 			begin(ctx, tp, known, has_lost_control(ctx, &known->given));
 		if (known && known->given.is_held)
-			hold(ctx, policy.first_segments);
+			begin_to_hold(ctx, &known->given);
 		if (known)
 			follow(ctx, &known->given);
 		break;
@@ -200,7 +208,7 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 			begin(ctx, tp, known, false);
 			/* A pass would no longer see that it is new. */
 			if (known->given.is_held && !was_held)
-				hold(ctx, policy.first_segments);
+				begin_to_hold(ctx, &known->given);
 		}
 		break;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
@@ -210,7 +218,7 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 			known->owner.is_incoming = 1;
 			begin(ctx, tp, known, false);
 			if (known->given.is_held)
-				hold(ctx, policy.first_segments);
+				begin_to_hold(ctx, &known->given);
 			follow(ctx, &known->given);
 		}
 		break;
@@ -261,20 +269,29 @@ static __always_inline void guess(struct tcp_sock *tp, struct owner *owner, u64 
 	owner->is_incoming = !!bpf_map_lookup_elem(&listening, &port);
 }
 
+/* Kernels before 6.12 cannot: only connections that begin are held. */
+static __always_inline bool call_for_packets(struct tcp_sock *tp)
+{
+	int flags = 0;
+
+	/* Other programs have theirs among them. */
+	if (bpf_getsockopt(tp, SOL_TCP, CALLBACK_FLAGS, &flags, sizeof(flags)))
+		return false;
+	flags |= BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
+	return !bpf_setsockopt(tp, SOL_TCP, CALLBACK_FLAGS, &flags, sizeof(flags));
+}
+
 /* A live connection is held from now on, or no longer. */
 static __always_inline void hold_or_let_go(struct tcp_sock *tp, struct given *g, bool was_held)
 {
-	int flags = g->is_held ? BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG : 0;
 	u32 most = MOST;
 
-	if (g->is_held == was_held)
-		return;
-	/* Kernels before 6.12 cannot: only connections that begin are held. */
-	if (bpf_setsockopt(tp, SOL_TCP, CALLBACK_FLAGS, &flags, sizeof(flags)))
-		g->is_held = 0;
-	if (!g->is_held) {
+	if (g->is_held && !was_held)
+		g->is_held = call_for_packets(tp);
+	if (!g->is_held && g->has_offered) {
 		int none = 0;
 
+		g->has_offered = 0;
 		bpf_setsockopt(tp, SOL_TCP, TCP_WINDOW_CLAMP, &most, sizeof(most));
 		if (((struct sock *)tp)->sk_priority == PRIORITY)
 			bpf_setsockopt(tp, SOL_SOCKET, SO_PRIORITY, &none, sizeof(none));

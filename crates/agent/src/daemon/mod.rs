@@ -2,6 +2,8 @@
 
 mod lock;
 mod peer;
+mod places;
+mod refusal;
 mod runs;
 mod server;
 mod status;
@@ -21,6 +23,8 @@ use fairwind_trace::kernel::{TraceError, check_requirements};
 use crate::control_group;
 use crate::host::{self, Counts, Host, HostError, Orders, Pin};
 use crate::policy::{self, Policy};
+
+use refusal::Refusal;
 
 pub use lock::LockError;
 pub use runs::{RunBegun, RunRequest};
@@ -89,6 +93,27 @@ pub enum AgentError {
     Incomplete(#[source] HostError),
 }
 
+impl AgentError {
+    /// Whether the user has to mend something: the policy, or what has been given.
+    pub fn is_mistake(&self) -> bool {
+        match self {
+            AgentError::Policy(_) | AgentError::File { .. } | AgentError::NotAGroup(_) => true,
+            AgentError::Control { source, .. } => matches!(source, LoadError::Unknown { .. }),
+            _ => false,
+        }
+    }
+}
+
+impl From<AgentError> for Refusal {
+    fn from(error: AgentError) -> Refusal {
+        let text = error.to_string();
+        match error.is_mistake() {
+            true => Refusal::Mistake(text),
+            false => Refusal::Unavailable(text),
+        }
+    }
+}
+
 fn at(path: &Path) -> impl FnOnce(io::Error) -> AgentError {
     move |source| AgentError::File {
         path: path.to_owned(),
@@ -115,6 +140,8 @@ pub struct Agent {
     host: Host,
     /// Whether everything has been given back, until the policy is read again.
     is_undone: bool,
+    /// Whether the latest pass has failed, which has been said.
+    has_not_passed: bool,
     /// Whether it has been said that a congestion control is missing.
     is_one_missing: bool,
     /// Whether it has been said that metrics cannot be written.
@@ -158,6 +185,7 @@ impl Agent {
             pin,
             host,
             is_undone: false,
+            has_not_passed: false,
             is_one_missing: false,
             has_no_metrics: false,
             earlier: BTreeMap::new(),
@@ -169,11 +197,7 @@ impl Agent {
 
     /// Takes care until told to stop. Connections keep what they have been given, and what they had before is kept in the
     /// kernel: for [`undo`], and for the next agent.
-    ///
-    /// # Errors
-    ///
-    /// If connections can no longer be listed.
-    pub fn run(&mut self, requests: &Receiver<Request>) -> Result<(), AgentError> {
+    pub fn run(&mut self, requests: &Receiver<Request>) {
         let mut due = [PASSES, LOOKS, METRICS].map(|interval| Instant::now() + interval);
         self.write_metrics();
         loop {
@@ -188,8 +212,10 @@ impl Agent {
             if now >= due[0] {
                 due[0] = now + PASSES;
                 let mut rules = self.policy.rules.iter();
-                if rules.any(|rule| rule.conditions.is_met_later() || rule.action.is_advised) {
-                    self.host.pass()?;
+                if self.has_not_passed
+                    || rules.any(|rule| rule.conditions.is_met_later() || rule.action.is_advised)
+                {
+                    self.pass();
                 }
             }
             if now >= due[1] {
@@ -198,7 +224,7 @@ impl Agent {
                 let counts = self.host.counts(self.policy.rules.len());
                 if counts.iter().any(|counts| counts.refused > 0) {
                     // The kernel may have been without a control for a moment.
-                    self.host.pass()?;
+                    self.pass();
                 }
             }
             if now >= due[2] {
@@ -206,7 +232,23 @@ impl Agent {
                 self.write_metrics();
             }
         }
-        Ok(())
+    }
+
+    /// Lets the connections that are there follow the policy. If that fails, as where no descriptor is free, it is tried
+    /// again with the next pass.
+    fn pass(&mut self) {
+        match self.host.pass() {
+            Ok(()) if self.has_not_passed => {
+                tracing::info!("connections follow the policy again");
+                self.has_not_passed = false;
+            }
+            Ok(()) => {}
+            Err(error) if !self.has_not_passed => {
+                tracing::error!("connections do not follow the policy for now: {error}");
+                self.has_not_passed = true;
+            }
+            Err(_) => {}
+        }
     }
 
     fn answer(&mut self, request: Request) {
@@ -219,8 +261,7 @@ impl Agent {
                     Err(error @ AgentError::Incomplete(_)) => tracing::error!("{error}"),
                     Err(error) => tracing::error!("{error}\nthe policy stays as it was"),
                 }
-                let outcome = outcome.map_err(|error| error.to_string());
-                reply.send(outcome.map(|()| self.status()));
+                reply.send(outcome.map(|()| self.status()).map_err(Refusal::from));
             }
             Request::Undo(reply) => {
                 let outcome = self.undo();
@@ -230,16 +271,15 @@ impl Agent {
                     ),
                     Err(error) => tracing::error!("not everything has been given back: {error}"),
                 }
-                let outcome = outcome.map_err(|error| error.to_string());
-                reply.send(outcome.map(|()| self.status()));
+                reply.send(outcome.map(|()| self.status()).map_err(Refusal::from));
             }
             Request::Status { live, reply } => {
                 let status = self.status();
                 let outcome = match live {
-                    true => self.live(status).map_err(|error| error.to_string()),
+                    true => self.live(status).map_err(AgentError::from),
                     false => Ok(status),
                 };
-                reply.send(outcome);
+                reply.send(outcome.map_err(Refusal::from));
             }
             Request::Metrics(reply) => reply.send(Ok(self.status().metrics())),
             Request::Advisor(reply) => reply.send(Ok(self.policy.advisor.url.clone())),
@@ -306,7 +346,9 @@ impl Agent {
         let names = names(&self.policy, &self.controls);
         let orders = orders(&self.options, self.group, &self.policy, &names);
         let accompanied = self.host.accompany(&orders);
-        self.host.pass().map_err(AgentError::Incomplete)?;
+        let passed = self.host.pass();
+        self.has_not_passed = passed.is_err();
+        passed.map_err(AgentError::Incomplete)?;
         // Connections have left them by now.
         let policy = &self.policy;
         self.controls
@@ -409,8 +451,9 @@ impl Agent {
 ///
 /// # Errors
 ///
-/// If an agent is there, which is to be asked itself; or the kernel refuses.
+/// If a right is missing; an agent is there, which is to be asked itself; or the kernel refuses.
 pub fn undo(group: Option<&Path>) -> Result<bool, AgentError> {
+    check_requirements()?;
     let root = || fairwind_kernel::mounted("cgroup2").ok_or(AgentError::NoGroups);
     let path = group.map_or_else(root, |group| Ok(group.to_owned()))?;
     let group = fs::metadata(&path).map_err(at(&path))?.ino();
@@ -479,4 +522,22 @@ fn names(policy: &Policy, controls: &[Control]) -> Vec<Option<String>> {
     rules
         .map(|rule| rule.action.control.as_ref().and_then(name))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_of_the_user_is_told_apart_from_what_the_kernel_refuses() {
+        let mistake = AgentError::NotAGroup("/tmp".into());
+        assert!(matches!(Refusal::from(mistake), Refusal::Mistake(_)));
+        let refused = || HostError::Refused {
+            reason: "Link has been severed (os error 67)".to_owned(),
+            log: String::new(),
+        };
+        for error in [refused().into(), AgentError::Incomplete(refused())] {
+            assert!(matches!(Refusal::from(error), Refusal::Unavailable(_)));
+        }
+    }
 }

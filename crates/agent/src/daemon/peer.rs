@@ -33,6 +33,11 @@ impl Peer {
         })
     }
 
+    /// The user's number.
+    pub(super) fn user(&self) -> u32 {
+        self.user
+    }
+
     /// Whether it may change what the agent does.
     pub(super) fn may_change(&self) -> bool {
         self.user == 0 || self.user == geteuid().as_raw()

@@ -10,16 +10,23 @@ use std::thread;
 
 use fairwind_cc::kernel::{Choice, allowed, is_nocc};
 use fairwind_cc::native;
+use fairwind_kernel::descriptors_left;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::peer::Process;
+use super::places::ADMITTED_OF_MANY;
+use super::refusal::Refusal;
 use crate::advised::Advisor;
 use crate::attended::{Attended, Ended, Wanted};
 use crate::control_group::{ControlGroup, GroupError};
 
 /// Runs at a time.
 const RUNS: usize = 64;
+/// Descriptors that a run may need.
+const DESCRIPTORS: usize = 64;
+/// Descriptors that runs leave for the rest of the agent: two for each connection, some to list the connections of the host.
+const DESCRIPTORS_LEFT: usize = 2 * ADMITTED_OF_MANY + 128;
 
 /// What is asked for the connections of a command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -81,6 +88,15 @@ impl RunRequest {
     /// What is wanted, if everybody may have it, with the address of the advisor.
     fn wanted(&self, advisor: &str) -> Result<Wanted, String> {
         let control = self.congestion_control.as_deref();
+        if control.is_none() && !self.parameters.is_empty() {
+            return Err("parameters go with congestion_control".to_owned());
+        }
+        if self.advised && (control.is_some() || self.hold) {
+            return Err("advised goes with neither congestion_control nor hold".to_owned());
+        }
+        if self.max_rate == Some(0) {
+            return Err("max_rate is at least 1 byte/s".to_owned());
+        }
         Ok(Wanted {
             control: control.map(|name| self.choice(name)).transpose()?,
             is_forced: self.force,
@@ -99,7 +115,10 @@ impl RunRequest {
             return Err("nocc is for root alone".to_owned());
         }
         let own = native::find(name);
-        if let (Some(own), false) = (own, self.parameters.is_empty()) {
+        if !self.parameters.is_empty() {
+            let own = own.ok_or_else(|| {
+                format!("parameters are for fairwind's own congestion controls, not for {name}")
+            })?;
             let mut parameters = own.default_parameters();
             for (name, value) in &self.parameters {
                 let set = parameters.set(name, i64::from(*value));
@@ -117,17 +136,6 @@ impl RunRequest {
     }
 }
 
-/// Why a run has not begun.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum BeginError {
-    /// Not everybody may have what is asked for.
-    #[error("{0}")]
-    Refused(String),
-    /// The agent cannot take care of it, or not now.
-    #[error("{0}")]
-    Unavailable(String),
-}
-
 /// The runs that the agent takes care of.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runs(Arc<Mutex<State>>);
@@ -142,6 +150,8 @@ struct State {
 #[derive(Debug)]
 struct Running {
     process: Process,
+    /// Whether it has all descriptors that it needs.
+    has_begun: bool,
     must_end: Arc<AtomicBool>,
     /// Until somebody waits for it.
     ended: Option<oneshot::Receiver<Result<Ended, String>>>,
@@ -153,6 +163,15 @@ struct Place {
     runs: Runs,
     run: u64,
     must_end: Arc<AtomicBool>,
+}
+
+impl Place {
+    /// Its run has begun.
+    fn begun(&self) {
+        if let Some(running) = self.runs.state().running.get_mut(&self.run) {
+            running.has_begun = true;
+        }
+    }
 }
 
 impl Drop for Place {
@@ -171,16 +190,21 @@ impl Runs {
         &self,
         process: Process,
         ended: oneshot::Receiver<Result<Ended, String>>,
-    ) -> Result<Place, BeginError> {
+    ) -> Result<Place, Refusal> {
         let mut state = self.state();
         if state.running.len() >= RUNS {
             let all = format!("{RUNS} runs are going on already");
-            return Err(BeginError::Unavailable(all));
+            return Err(Refusal::Unavailable(all));
+        }
+        let beginning = state.running.values().filter(|run| !run.has_begun);
+        if !is_room_for(beginning.count() + 1, descriptors_left()) {
+            return Err(Refusal::Unavailable(TOO_FEW.to_owned()));
         }
         state.latest += 1;
         let (run, must_end) = (state.latest, Arc::new(AtomicBool::new(false)));
         let running = Running {
             process,
+            has_begun: false,
             must_end: Arc::clone(&must_end),
             ended: Some(ended),
         };
@@ -198,11 +222,11 @@ impl Runs {
         process: Option<&Process>,
         request: &RunRequest,
         advisor: &str,
-    ) -> Result<RunBegun, BeginError> {
-        let wanted = request.wanted(advisor).map_err(BeginError::Refused)?;
+    ) -> Result<RunBegun, Refusal> {
+        let wanted = request.wanted(advisor).map_err(Refusal::Mistake)?;
         let process = process.cloned().ok_or_else(|| {
             let why = "the process has ended, or is in a namespace that the agent does not see";
-            BeginError::Unavailable(why.to_owned())
+            Refusal::Unavailable(why.to_owned())
         })?;
         let (tell_begun, begun) = oneshot::channel();
         let (tell_ended, ended) = oneshot::channel();
@@ -211,6 +235,7 @@ impl Runs {
         let run = place.run;
         let care = move || match start(&process, &wanted) {
             Ok(attended) => {
+                place.begun();
                 // Who is gone does not know its number.
                 let is_known = tell_begun.send(Ok(())).is_ok();
                 let must_end = || !is_known || place.must_end.load(Ordering::Relaxed);
@@ -220,14 +245,19 @@ impl Runs {
             }
             Err(error) => {
                 drop(place);
+                // What the kernel then says may be anything.
+                let error = match is_room_for(1, descriptors_left()) {
+                    true => error,
+                    false => TOO_FEW.to_owned(),
+                };
                 let _ = tell_begun.send(Err(error));
             }
         };
         let thread = thread::Builder::new().name("run".to_owned()).spawn(care);
-        thread.map_err(|error| BeginError::Unavailable(error.to_string()))?;
+        thread.map_err(|error| Refusal::Unavailable(error.to_string()))?;
         let ending = Err("the agent is ending".to_owned());
         let begun = begun.await.unwrap_or(ending);
-        begun.map_err(BeginError::Unavailable)?;
+        begun.map_err(Refusal::Unavailable)?;
         Ok(RunBegun { run })
     }
 
@@ -250,6 +280,15 @@ impl Runs {
         let lost = Err("the run has been lost".to_owned());
         Some(ended.await.unwrap_or(lost))
     }
+}
+
+/// Why a run is refused for which there is no room.
+const TOO_FEW: &str =
+    "too few descriptors are left for another run (LimitNOFILE= of the agent's service)";
+
+/// Whether so many descriptors are enough for so many runs to begin.
+fn is_room_for(runs: usize, descriptors: u64) -> bool {
+    descriptors >= (DESCRIPTORS_LEFT + runs * DESCRIPTORS) as u64
 }
 
 /// Begins to take care of the process in a group of its own.
@@ -339,6 +378,33 @@ mod tests {
         assert!(refused("no-such-control").contains("tcp_allowed"));
     }
 
+    #[test]
+    fn what_the_command_line_refuses_is_refused_here() {
+        let refused = |request: &str| {
+            let request: RunRequest = serde_json::from_str(request).unwrap();
+            request.wanted("").unwrap_err()
+        };
+        for (request, word) in [
+            ("{\"max_rate\": 0}", "max_rate"),
+            ("{\"parameters\": {\"delay\": 1}}", "congestion_control"),
+            (
+                "{\"congestion_control\": \"cubic\", \"parameters\": {\"delay\": 1}}",
+                "cubic",
+            ),
+            ("{\"advised\": true, \"hold\": true}", "hold"),
+        ] {
+            let said = refused(request);
+            assert!(said.contains(word), "{request}: {said}");
+        }
+    }
+
+    #[test]
+    fn runs_leave_descriptors_for_the_agent() {
+        // 2 * 128 + 128 are left, and each run may need 64.
+        assert!(is_room_for(1, 448) && !is_room_for(1, 447));
+        assert!(is_room_for(10, 1024) && !is_room_for(11, 1024));
+    }
+
     fn process(number: u32) -> Process {
         let pid = Pid::from_raw(number as i32).unwrap();
         Process::of_user(pid, geteuid().as_raw()).unwrap()
@@ -347,9 +413,13 @@ mod tests {
     #[test]
     fn there_is_room_for_another_run_when_one_has_ended_whoever_knows() {
         let runs = Runs::default();
-        let place = || runs.place(process(std::process::id()), oneshot::channel().1);
+        let place = || {
+            let place = runs.place(process(std::process::id()), oneshot::channel().1)?;
+            place.begun();
+            Ok(place)
+        };
         let mut places: Vec<Place> = (0..RUNS).map(|_| place().unwrap()).collect();
-        let BeginError::Unavailable(why) = place().unwrap_err() else {
+        let Err(Refusal::Unavailable(why)) = place() else {
             panic!("nothing is wrong with the request")
         };
         assert_eq!(why, "64 runs are going on already");

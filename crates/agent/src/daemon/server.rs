@@ -5,13 +5,13 @@
 use std::fs;
 use std::io;
 use std::path::{self, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
+use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Extension, Json, Router};
@@ -21,17 +21,17 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use nix::unistd::Group;
+use rustix::net::{SendFlags, send};
 use serde::Deserialize;
-use serde_json::json;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use super::peer::Peer;
-use super::runs::{BeginError, RunRequest, Runs};
+use super::places::Places;
+use super::refusal::{Refusal, in_json, refused};
+use super::runs::{RunRequest, Runs};
 use super::status::Status;
 
-/// Connections at a time; others wait.
-const CONNECTIONS: usize = 32;
 /// Time for a request's head.
 const HEAD: Duration = Duration::from_secs(5);
 /// Time for a whole connection.
@@ -67,11 +67,11 @@ pub enum ServeError {
 
 /// An answer that somebody waits for.
 #[derive(Debug)]
-pub struct Reply<T>(oneshot::Sender<Result<T, String>>);
+pub struct Reply<T>(oneshot::Sender<Result<T, Refusal>>);
 
 impl<T> Reply<T> {
     /// Who has asked may be gone.
-    pub(super) fn send(self, answer: Result<T, String>) {
+    pub(super) fn send(self, answer: Result<T, Refusal>) {
         let _ = self.0.send(answer);
     }
 }
@@ -120,11 +120,11 @@ impl Handle {
         let _ = self.0.send(Request::Reload(Reply(reply)));
     }
 
-    async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, String> {
+    async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
         let _ = self.0.send(request(Reply(reply)));
-        let ended = Err("the agent is ending".to_owned());
-        answer.await.unwrap_or(ended)
+        let ending = || Err(Refusal::Unavailable("the agent is ending".to_owned()));
+        answer.await.unwrap_or_else(|_| ending())
     }
 }
 
@@ -182,23 +182,34 @@ fn listen(path: &path::Path, group: Option<u32>) -> io::Result<UnixListener> {
     UnixListener::from_std(listen_privately(path, group)?)
 }
 
-async fn accept(listener: UnixListener, handle: Handle) {
-    let router = Router::new()
+fn router(handle: Handle) -> Router {
+    Router::new()
         .route("/v1/status", get(status))
         .route("/v1/reload", post(reload))
         .route("/v1/undo", post(undo))
         .route("/metrics", get(metrics))
         .with_state(handle.clone())
-        .merge(runs(handle));
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+        .merge(runs(handle))
+        .layer(map_response(in_json))
+}
+
+async fn accept(listener: UnixListener, handle: Handle) {
+    let router = router(handle);
+    let places = Places::new();
     loop {
-        let permit = Arc::clone(&room).acquire_owned().await;
         match listener.accept().await {
             Ok((stream, _)) => {
+                let Ok(peer) = Peer::of(&stream) else {
+                    continue;
+                };
+                let Some(admitted) = places.admit(peer.user(), peer.may_change()) else {
+                    refuse(&stream);
+                    continue;
+                };
                 let router = router.clone();
                 tokio::spawn(async move {
-                    converse(stream, router).await;
-                    drop(permit);
+                    let _turn = admitted.turn().await;
+                    converse(stream, peer, router).await;
                 });
             }
             // No descriptor is free.
@@ -207,10 +218,23 @@ async fn accept(listener: UnixListener, handle: Handle) {
     }
 }
 
-async fn converse(stream: UnixStream, router: Router) {
-    let Ok(peer) = Peer::of(&stream) else {
-        return;
-    };
+/// Refuses a connection, whatever it asks.
+fn refuse(stream: &UnixStream) {
+    let body = "{\"error\":\"you have too many connections to the agent, or all others have\"}";
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{body}",
+        body.len()
+    );
+    // It may be gone, or have no room.
+    let _ = send(
+        stream,
+        answer.as_bytes(),
+        SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+    );
+}
+
+async fn converse(stream: UnixStream, peer: Peer, router: Router) {
     let answers = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(peer.clone());
@@ -219,6 +243,8 @@ async fn converse(stream: UnixStream, router: Router) {
     let serving = Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
+        // Others may wait for its place.
+        .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
     // Who sends no request, or goes away, is no error.
     let _ = tokio::time::timeout(WHOLE, serving).await;
@@ -233,7 +259,7 @@ struct Asked {
 async fn status(State(handle): State<Handle>, Query(asked): Query<Asked>) -> Response {
     let live = asked.live;
     let answer = handle.ask(|reply| Request::Status { live, reply }).await;
-    answered(answer.map(Json))
+    answer.map(Json).into_response()
 }
 
 // A body that is left unread closes the connection, perhaps before the answer has been read.
@@ -254,12 +280,12 @@ async fn undo(
     change(peer, handle.ask(Request::Undo)).await
 }
 
-async fn change(peer: Peer, change: impl Future<Output = Result<Status, String>>) -> Response {
+async fn change(peer: Peer, change: impl Future<Output = Result<Status, Refusal>>) -> Response {
     if !peer.may_change() {
-        let error = "only root may change what the agent does";
+        let error = "only root and the agent's own user may change what the agent does";
         return refused(StatusCode::FORBIDDEN, error);
     }
-    answered(change.await.map(Json))
+    change.await.map(Json).into_response()
 }
 
 fn runs(handle: Handle) -> Router {
@@ -280,20 +306,9 @@ async fn begin(
     };
     let begun = match advisor {
         Ok(advisor) => runs.begin(peer.process(), &request, &advisor).await,
-        Err(error) => Err(BeginError::Unavailable(error)),
+        Err(refusal) => Err(refusal),
     };
-    match begun {
-        Ok(begun) => Json(begun).into_response(),
-        Err(error) => refused(status_of(&error), &error.to_string()),
-    }
-}
-
-/// Whether who asks could have asked for something else.
-fn status_of(error: &BeginError) -> StatusCode {
-    match error {
-        BeginError::Refused(_) => StatusCode::CONFLICT,
-        BeginError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
-    }
+    begun.map(Json).into_response()
 }
 
 async fn end(
@@ -302,59 +317,75 @@ async fn end(
     Path(run): Path<u64>,
 ) -> Response {
     match runs.end(run, peer.process()).await {
-        Some(ended) => answered(ended.map(Json)),
+        Some(ended) => ended
+            .map(Json)
+            .map_err(Refusal::Unavailable)
+            .into_response(),
         None => refused(StatusCode::NOT_FOUND, "there is no such run of yours"),
     }
 }
 
 async fn metrics(State(handle): State<Handle>) -> Response {
-    answered(handle.ask(Request::Metrics).await)
-}
-
-fn answered(answer: Result<impl IntoResponse, String>) -> Response {
-    match answer {
-        Ok(answer) => answer.into_response(),
-        Err(error) => refused(StatusCode::CONFLICT, &error),
-    }
-}
-
-fn refused(status: StatusCode, error: &str) -> Response {
-    (status, Json(json!({ "error": error }))).into_response()
+    handle.ask(Request::Metrics).await.into_response()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// How an agent that is ending answers a request for a run.
-    fn answer(request: &str) -> String {
+    /// How an agent that is ending answers a request: the status, and what is wrong.
+    fn answer(request: &str, content_type: &str, body: &str) -> (u16, String) {
         let (send, _) = std::sync::mpsc::channel();
-        let router = runs(Handle::new(send));
+        let router = router(Handle::new(send));
         let text = format!(
-            "POST /v1/runs HTTP/1.1\r\nhost: agent\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{request}",
-            request.len()
+            "{request} HTTP/1.1\r\nhost: agent\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
         );
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
-        runtime.block_on(async {
+        let answer = runtime.block_on(async {
             let (near, far) = UnixStream::pair().unwrap();
-            tokio::spawn(converse(far, router));
+            let peer = Peer::of(&far).unwrap();
             near.writable().await.unwrap();
             near.try_write(text.as_bytes()).unwrap();
+            converse(far, peer, router).await;
             near.readable().await.unwrap();
-            let mut answer = [0; 12];
-            near.try_read(&mut answer).unwrap();
-            String::from_utf8(answer.to_vec()).unwrap()
-        })
+            let mut answer = [0; 4096];
+            let bytes = near.try_read(&mut answer).unwrap();
+            String::from_utf8(answer[..bytes].to_vec()).unwrap()
+        });
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        (status, body["error"].as_str().unwrap().to_owned())
     }
 
     #[test]
     fn what_nobody_may_have_is_told_apart_from_what_the_agent_cannot_do() {
-        let refused = answer("{\"congestion_control\": \"nocc\"}");
-        assert_eq!(refused, "HTTP/1.1 409");
-        let unavailable = answer("{\"advised\": true}");
-        assert_eq!(unavailable, "HTTP/1.1 503");
+        let run = |body: &str| answer("POST /v1/runs", "application/json", body);
+        let (status, said) = run("{\"congestion_control\": \"nocc\"}");
+        assert_eq!((status, &*said), (409, "nocc is for root alone"));
+        let (status, said) = run("{\"advised\": true}");
+        assert_eq!((status, &*said), (503, "the agent is ending"));
+    }
+
+    #[test]
+    fn whatever_is_wrong_with_a_request_is_told_in_json() {
+        let json = "application/json";
+        for (request, content_type, body, status, word) in [
+            ("POST /v1/runs", json, "{", 400, "JSON"),
+            ("POST /v1/runs", "text/plain", "{}", 415, "application/json"),
+            ("POST /v1/runs", json, "{\"limit\": 1}", 422, "limit"),
+            ("DELETE /v1/runs/one", json, "", 400, "one"),
+            ("GET /v1/status?live=perhaps", json, "", 400, "live"),
+            ("GET /v2", json, "", 404, "Not Found"),
+            ("GET /v1/runs", json, "", 405, "Method Not Allowed"),
+        ] {
+            let (answered, said) = answer(request, content_type, body);
+            assert_eq!(answered, status, "{request}: {said}");
+            assert!(said.contains(word), "{request}: {said}");
+        }
     }
 }

@@ -16,13 +16,12 @@ use fairwind_transfer::advised::{Event, Orders};
 use super::plan::{present, reason, substitute};
 use crate::advised::Advisor;
 use crate::answers::{Answers, Held, Times};
+use crate::unfollowed::Unfollowed;
 
 /// A peer about which there is no answer is asked about again after this.
 const RETRY_NS: u64 = 1_000_000_000;
 /// Most prefixes that are known, and most peers that are waited for.
 const MOST: usize = 1 << 12;
-/// Most sentences about what was not followed.
-const MOST_TOLD: usize = 16;
 
 /// The answers.
 #[derive(Debug)]
@@ -42,9 +41,7 @@ struct State {
     unanswered: HashMap<IpAddr, u64>,
     /// Of the latest answer.
     number: u64,
-    /// What was not followed, by what and why.
-    left_out: BTreeMap<String, String>,
-    is_more_left_out: bool,
+    unfollowed: Unfollowed,
 }
 
 /// Orders, and their number.
@@ -69,8 +66,7 @@ impl Advice {
                 questions: BTreeMap::new(),
                 unanswered: HashMap::new(),
                 number: 0,
-                left_out: BTreeMap::new(),
-                is_more_left_out: false,
+                unfollowed: Unfollowed::default(),
             }),
             is_asked: Condvar::new(),
         })
@@ -129,15 +125,13 @@ impl Advice {
                 Event::Bounded { what, .. } => what.to_string(),
                 _ => continue,
             };
-            self.state().leave_out(key, event.to_string());
+            self.state().unfollowed.note(key, event.to_string());
         }
     }
 
     /// What was not followed, and why.
     pub(super) fn left_out(&self) -> Vec<String> {
-        let state = self.state();
-        let more = state.is_more_left_out.then(|| "and more".to_owned());
-        state.left_out.values().cloned().chain(more).collect()
+        self.state().unfollowed.list()
     }
 
     /// Waits for a question, asks, and calls with the destinations of the answer, again and again.
@@ -152,7 +146,7 @@ impl Advice {
                     drop(state);
                     answered(prefix);
                 }
-                Err(error) => state.leave_out("advice".to_owned(), format!("advice: {error}")),
+                Err(error) => state.unfollowed.note("advice", format!("advice: {error}")),
             }
         }
     }
@@ -205,16 +199,8 @@ impl State {
             return orders;
         };
         let said = format!("{}; {other} is in its place", reason(&name, &refusal));
-        self.leave_out(name, said);
+        self.unfollowed.note(name, said);
         orders.with_control(other)
-    }
-
-    fn leave_out(&mut self, key: String, said: String) {
-        if self.left_out.len() < MOST_TOLD || self.left_out.contains_key(&key) {
-            self.left_out.insert(key, said);
-        } else {
-            self.is_more_left_out = true;
-        }
     }
 }
 
@@ -298,16 +284,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_what_was_left_out_is_bounded() {
+    fn nocc_is_allowed_in_the_operators_networks_alone() {
         let advice = advice();
-        for number in 0..100 {
-            advice
-                .state()
-                .leave_out(format!("{number:03}"), number.to_string());
-        }
-        let told = advice.left_out();
-        assert_eq!(told.len(), MOST_TOLD + 1);
-        assert_eq!(told.last().map(String::as_str), Some("and more"));
         assert!(advice.allows_nocc(peer(1)) && !advice.allows_nocc([10, 0, 0, 1].into()));
     }
 }

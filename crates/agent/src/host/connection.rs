@@ -144,7 +144,8 @@ impl Connection {
         let control_before = bytes.name();
         let why = Why::parse(bytes.u8());
         let held = bytes.u8() != 0;
-        let _: [u8; 2] = bytes.take();
+        let _has_offered = bytes.u8();
+        let _: [u8; 1] = bytes.take();
         let advised = bytes.u32() != 0;
         let program = bytes.name();
         let since = Duration::from_nanos(bytes.u64());

@@ -14,6 +14,7 @@ use fairwind_kernel::NetworkNamespaces;
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object};
 
 use crate::advised::{FollowError, Following};
+use crate::control_group;
 use crate::policy::Policy;
 use crate::starts::AdvisedDestination;
 
@@ -34,6 +35,9 @@ pub enum HostError {
         /// What its verifier said.
         log: String,
     },
+    /// Nor is any of its connections left.
+    #[error("the control group is gone")]
+    Gone,
     /// The advisor cannot be asked.
     #[error(transparent)]
     Advisor(#[from] FollowError),
@@ -101,6 +105,11 @@ impl Links {
         })
     }
 
+    /// Whether the kernel has taken them off, as the control group and all its connections are gone.
+    fn are_severed(&self) -> bool {
+        control_group::is_severed(&self.connection)
+    }
+
     /// Puts the object's programs in the place of those of the one before: all or none.
     fn update(&mut self, object: &Object, before: &Object) -> libbpf_rs::Result<()> {
         let links = [
@@ -130,13 +139,15 @@ fn holds(policy: &Policy) -> bool {
 
 impl Host {
     /// Attaches the programs to a control group: from now on connections in it and below get what the orders say. What an
-    /// earlier agent has left by the pin is taken over, and this leaves it likewise.
+    /// earlier agent has left by the pin is taken over, and this leaves it likewise. What agents have left of groups that are
+    /// gone is removed.
     ///
     /// # Errors
     ///
     /// If the kernel refuses the programs.
     pub fn attach(group: impl AsFd, orders: &Orders<'_>, pin: &Pin) -> Result<Host, HostError> {
         messages::collect();
+        Pin::remove_left();
         let generation = load::first_generation();
         let loaded = || {
             let mut object = load::load(orders, generation, &load::Kept::Pinned(pin))?;
@@ -166,7 +177,8 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses the programs; then the orders stay as they were.
+    /// If the kernel refuses the programs, or [`HostError::Gone`] unless the orders have no rules; then the orders stay as
+    /// they were.
     pub fn replace(&mut self, orders: &Orders<'_>) -> Result<(), HostError> {
         let generation = self.generation.wrapping_add(1);
         let kept = load::Kept::Loaded(&self.object);
@@ -175,8 +187,15 @@ impl Host {
             Some(_) => None,
             None => start_holder(&object, orders.policy).map_err(|error| refused(&error))?,
         };
-        let updated = self.links.update(&object, &self.object);
-        updated.map_err(|error| refused(&error))?;
+        match self.links.update(&object, &self.object) {
+            Err(_) if self.links.are_severed() => {
+                // Without rules, nothing is to be given any more.
+                if !orders.policy.rules.is_empty() {
+                    return Err(HostError::Gone);
+                }
+            }
+            updated => updated.map_err(|error| refused(&error))?,
+        }
         self.holder = self.holder.take().or(begun);
         self.object = object;
         self.generation = generation;
@@ -340,6 +359,9 @@ impl Drop for Host {
             let _ = self.everywhere("let_go", |_| {});
             let _ = self.links.packet.unpin();
             self.pin.drop_program();
+        }
+        if self.links.are_severed() {
+            self.pin.remove();
         }
     }
 }

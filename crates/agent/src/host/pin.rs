@@ -6,6 +6,12 @@ use std::path::PathBuf;
 use libbpf_rs::{Link, MapCore, Object};
 
 use super::load::SOCKETS;
+use crate::control_group;
+
+/// What the names of the files begin with; the inode of the control group follows.
+const PREFIX: &str = "fairwind-agent-";
+/// What follows for the program. The file system refuses dots.
+const PROGRAM: &str = "-program";
 
 /// Files of a BPF file system: for what an agent knows of sockets, and for its program while that holds downloads down. Nothing
 /// is kept without such a file system.
@@ -16,7 +22,7 @@ impl Pin {
     /// That of the agent that takes care of the control group with this inode.
     pub fn of_group(group: u64) -> Pin {
         let mounted = fairwind_kernel::mounted("bpf");
-        Pin(mounted.map(|bpf| bpf.join(format!("fairwind-agent-{group}"))))
+        Pin(mounted.map(|bpf| bpf.join(format!("{PREFIX}{group}"))))
     }
 
     /// Whether there is a file system for it.
@@ -38,10 +44,10 @@ impl Pin {
         sockets.next().map_or(Ok(()), |mut map| map.pin(pin))
     }
 
-    /// The file of the program. The file system refuses dots.
+    /// The file of the program.
     fn program(&self) -> Option<PathBuf> {
         let mut name = self.0.clone()?.into_os_string();
-        name.push("-program");
+        name.push(PROGRAM);
         Some(name.into())
     }
 
@@ -62,11 +68,49 @@ impl Pin {
         }
     }
 
+    /// Removes what agents have left of control groups that are gone.
+    pub(super) fn remove_left() {
+        let Some(bpf) = fairwind_kernel::mounted("bpf") else {
+            return;
+        };
+        let files = fs::read_dir(bpf).into_iter().flatten().flatten();
+        let left =
+            files.filter_map(|file| Some((group_of(file.file_name().to_str()?)?, file.path())));
+        let left: Vec<(u64, PathBuf)> = left.collect();
+        if left.is_empty() || !control_group::are_all_seen() {
+            return;
+        }
+        // A group whose file was seen was there before.
+        let groups = control_group::paths();
+        for (_, file) in left.iter().filter(|(group, _)| !groups.contains_key(group)) {
+            let _ = fs::remove_file(file);
+        }
+    }
+
     /// Removes it.
     pub fn remove(&self) {
         if let Some(pin) = &self.0 {
             // Another may have done so.
             let _ = fs::remove_file(pin);
         }
+    }
+}
+
+/// The inode of the control group of which a file with this name is.
+fn group_of(name: &str) -> Option<u64> {
+    let group = name.strip_prefix(PREFIX)?;
+    group.strip_suffix(PROGRAM).unwrap_or(group).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_agents_are_known_by_their_names() {
+        assert_eq!(group_of("fairwind-agent-13629"), Some(13_629));
+        assert_eq!(group_of("fairwind-agent-13629-program"), Some(13_629));
+        assert_eq!(group_of("fairwind-run-13629"), None);
+        assert_eq!(group_of("fairwind-agent-"), None);
     }
 }

@@ -32,6 +32,7 @@ pub fn read(name: &str, text: &str) -> Result<Policy, Diagnostic> {
 fn policy(table: &Table, findings: &mut Findings) -> Option<Policy> {
     let mut fields = Fields::new("the policy", table, Span::default(), findings);
     let allow_nocc = fields.or_default("allow_nocc", each("[\"10.0.0.0/8\"]", network));
+    let is_declared = fields.findings.list.is_empty();
     let advisor = fields.get_or("advisor", DEFAULT_URL.to_owned(), advisor);
     let items = fields.items("rule").unwrap_or_default();
     let mut policy = Policy {
@@ -42,7 +43,7 @@ fn policy(table: &Table, findings: &mut Findings) -> Option<Policy> {
         },
     };
     for node in items {
-        let rule = rule(node, &allow_nocc, fields.findings);
+        let rule = rule(node, is_declared.then_some(&allow_nocc), fields.findings);
         let Some(rule) = fields.needed(rule) else {
             continue;
         };
@@ -59,7 +60,9 @@ fn policy(table: &Table, findings: &mut Findings) -> Option<Policy> {
     fields.finish(policy)
 }
 
-fn rule(node: &Node, allow_nocc: &[Network], findings: &mut Findings) -> Option<Rule> {
+/// Reads a rule, where congestion control may be off in these networks; none if they are wrong.
+fn rule(node: &Node, allow_nocc: Option<&Vec<Network>>, findings: &mut Findings) -> Option<Rule> {
+    let earlier = findings.list.len();
     let mut fields = Fields::of("rule", node, findings, "[[rule]]")?;
     let name = fields.required("name", "\"backups\"", |node, findings| {
         decode::name(node, findings).map(|name| name.value)
@@ -80,17 +83,29 @@ fn rule(node: &Node, allow_nocc: &[Network], findings: &mut Findings) -> Option<
         send_buffer: fields.optional("send_buffer", buffer),
         receive_buffer: fields.optional("receive_buffer", buffer),
     };
+    let rule = fields.finish(Rule {
+        name,
+        conditions,
+        action,
+    })?;
+    // What follows from a mistake is none of its own.
+    if findings.list.len() > earlier {
+        return Some(rule);
+    }
+    let Rule {
+        conditions, action, ..
+    } = &rule;
     // `force` says whose connections are given something, not what.
     let nothing = Action {
         is_forced: action.is_forced,
         ..Action::default()
     };
-    let wrong = if leaves_alone && action != Action::default() {
+    let wrong = if leaves_alone && *action != Action::default() {
         Some((
             "a rule that both leaves alone and gives",
             "leave one of them out",
         ))
-    } else if !leaves_alone && action == nothing {
+    } else if !leaves_alone && *action == nothing {
         Some((
             "a rule that gives nothing",
             "add background = true, limit = \"20Mbit/s\" or another action; or leave_alone = true",
@@ -98,28 +113,22 @@ fn rule(node: &Node, allow_nocc: &[Network], findings: &mut Findings) -> Option<
     } else {
         None
     };
-    if let Some((message, help)) = wrong
-        && fields.is_complete()
-    {
-        fields.refuse(node.span, message, help);
+    if let Some((message, help)) = wrong {
+        findings.add(node.span, message, help);
     }
     let control = action.control.as_ref().map(|control| match control {
         Choice::Named(name) => name.as_str(),
         Choice::Own(parameters) => parameters.control().name(),
     });
-    if let (Some(control), Some(span)) = (control, nocc)
+    if let (Some(control), Some(span), Some(allowed)) = (control, nocc, allow_nocc)
         && is_nocc(control)
-        && !is_own(&conditions.remote, allow_nocc)
+        && !is_own(&conditions.remote, allowed)
     {
         let help = "write match.remote with networks that are your own, and the same in allow_nocc = [\"10.0.0.0/8\"]: \
                     without congestion control a transfer takes what it can from everybody on its path";
-        fields.refuse(span, "nocc beyond the networks of `allow_nocc`", help);
+        findings.add(span, "nocc beyond the networks of `allow_nocc`", help);
     }
-    fields.finish(Rule {
-        name,
-        conditions,
-        action,
-    })
+    Some(rule)
 }
 
 /// Whether the conditions keep connections within these networks.
@@ -428,6 +437,25 @@ mod tests {
         assert!(wrong(&many).contains("64 at most"));
         assert!(wrong("advisor = \"ftp://x\"").contains("agent.toml:1:"));
         assert!(wrong("[rule]\nname = \"a\"").contains("two brackets"));
+    }
+
+    #[test]
+    fn what_follows_from_a_mistake_is_no_other_mistake() {
+        for line in [
+            "limit = \"1\"",
+            "limt = \"1Mbit/s\"",
+            "background = \"yes\"",
+            "congestion_control = \"cubik\"",
+            "send_buffer = \"1kB\"",
+            "leave_alone = 1",
+            "congestion_control = \"nocc\"\nmatch = { remote = [\"10.0.0\"] }",
+        ] {
+            let error = wrong(&format!("[[rule]]\nname = \"a\"\n{line}"));
+            assert_eq!(error.matches("agent.toml:").count(), 1, "{line}: {error}");
+        }
+        let nocc = "[[rule]]\nname = \"a\"\ncongestion_control = \"nocc\"\nmatch = { remote = [\"10.1.0.0/16\"] }";
+        let error = wrong(&format!("allow_nocc = [\"10.0.0\"]\n{nocc}"));
+        assert_eq!(error.matches("agent.toml:").count(), 1, "{error}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::thread;
 use clap::{Args, Subcommand};
 use fairwind_advice_client::{Client, ClientError};
 use fairwind_agent::daemon::{self, Access, Handle, Options, Status};
+use fairwind_kernel::raise_descriptor_limit;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -98,9 +99,16 @@ impl Running {
             ClientError::Unreachable { .. } => Failure::work(format!(
                 "{error}\nno agent listens there: `fairwind agent` starts one"
             )),
+            // Nothing is wrong with what was asked.
+            ClientError::Refused { status: 403, .. } => Failure::work(error),
             error => error.into(),
         }
     }
+}
+
+/// Of a policy.
+fn rules(number: usize) -> String {
+    format!("{number} {}", if number == 1 { "rule" } else { "rules" })
 }
 
 /// Let the agent read its policy anew
@@ -141,6 +149,7 @@ impl Agent {
             .with_writer(std::io::stderr)
             .with_target(false)
             .init();
+        raise_descriptor_limit();
         let supervisor = Supervisor::of_environment()?;
         // Before anything else, so that none is missed.
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
@@ -171,7 +180,8 @@ impl Agent {
                 }
             }
         });
-        Ok(agent.run(&requests)?)
+        agent.run(&requests);
+        Ok(())
     }
 }
 
@@ -180,8 +190,8 @@ impl Reload {
         let client = self.running.client()?;
         let answer: Result<Status, _> = client.post("/v1/reload", &());
         let status = answer.map_err(Running::failed)?;
-        let (policy, rules) = (status.policy.display(), status.rules.len());
-        Ok(output::line(&format!("{policy}: {rules} rules"))?)
+        let (policy, rules) = (status.policy.display(), rules(status.rules.len()));
+        Ok(output::line(&format!("{policy}: {rules}"))?)
     }
 }
 
@@ -197,7 +207,7 @@ impl Undo {
                     false => "no agent runs, and none has left anything",
                 }
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(Running::failed(error)),
         };
         Ok(output::line(said)?)
     }

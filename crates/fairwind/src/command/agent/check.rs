@@ -11,7 +11,7 @@ use fairwind_cc::kernel::Choice;
 use fairwind_scenario::units_text;
 use nix::unistd::User;
 
-use super::POLICY;
+use super::{POLICY, rules};
 use crate::failure::Failure;
 use crate::output;
 
@@ -60,8 +60,8 @@ impl Check {
         let policy = daemon::load(&self.file)?;
         let file = self.file.display();
         if !self.describes() {
-            let rules = policy.rules.len();
-            return Ok(output::line(&format!("{file}: valid, {rules} rules"))?);
+            let rules = rules(policy.rules.len());
+            return Ok(output::line(&format!("{file}: valid, {rules}"))?);
         }
         Ok(output::line(&explanation(&policy, &self.described()))?)
     }

@@ -46,7 +46,8 @@ impl ShowStatus {
 }
 
 fn head(status: &Status) -> String {
-    let mut head = format!("{}: {} rules", status.policy.display(), status.rules.len());
+    let rules = super::rules(status.rules.len());
+    let mut head = format!("{}: {rules}", status.policy.display());
     if status.dry_run {
         head.push_str("; a dry run: nothing is changed");
     }
