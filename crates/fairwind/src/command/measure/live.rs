@@ -62,7 +62,7 @@ fn line(measurement: &Measurement) -> String {
     let rtt = ms(measurement.rtt_ms);
     match &measurement.estimate {
         Ok(estimate) => format!(
-            "{seconds:5.1} s  available {:.1} Mbit/s ({:.1} to {:.1})  capacity {:.1}  RTT {rtt}",
+            "{seconds:5.1} s  available {:.1} ({:.1} to {:.1}) of {:.1} Mbit/s  RTT {rtt}",
             estimate.available.value / 1e6,
             estimate.available.low / 1e6,
             estimate.available.high / 1e6,
