@@ -176,7 +176,7 @@ SEC("sockops") int give(struct bpf_sock_ops *ctx)
 {
 	bool may, wants_control;
 
-	/* Each packet is for the next program. */
+	/* Each packet is for `packet`, below. */
 	if (ctx->op == BPF_SOCK_OPS_HDR_OPT_LEN_CB)
 		return 1;
 	may = settings.action.is_forced || !has_chosen(ctx);
@@ -229,15 +229,7 @@ SEC("sockops") int packet(struct bpf_sock_ops *ctx)
 	has_offered = bpf_sk_storage_get(&held, socket, 0, 0);
 	if (!has_offered)
 		return 1;
-	if (is_attended(bpf_ktime_get_ns())) {
-		*has_offered = 1;
-		offer_latest(ctx);
-		/* Another that held it, too, may have let it go. */
-		mark(ctx);
-	} else if (*has_offered) {
-		*has_offered = 0;
-		release(ctx);
-	}
+	keep_or_release(ctx, has_offered, is_attended(bpf_ktime_get_ns()));
 	return 1;
 }
 

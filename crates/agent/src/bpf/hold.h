@@ -94,4 +94,21 @@ static __always_inline void offer_latest(struct bpf_sock_ops *ctx)
 		offer(ctx, *window);
 }
 
+/*
+ * A packet is about to leave: if the connection is held, it follows its window; if it no longer is, what the program of this
+ * note has offered is let go, once.
+ */
+static __always_inline void keep_or_release(struct bpf_sock_ops *ctx, u8 *has_offered, bool is_held)
+{
+	if (is_held) {
+		*has_offered = 1;
+		offer_latest(ctx);
+		/* Its program, another that held it, too, or a pass that began to hold it may have left it without. */
+		mark(ctx);
+	} else if (*has_offered) {
+		*has_offered = 0;
+		release(ctx);
+	}
+}
+
 #endif

@@ -93,6 +93,7 @@ SEC("sockops") int packet(struct bpf_sock_ops *ctx)
 	struct known *known;
 	struct tcp_sock *tp;
 	struct given *g;
+	bool is_held;
 	u64 now;
 
 	if (ctx->op != BPF_SOCK_OPS_HDR_OPT_LEN_CB || !socket)
@@ -106,16 +107,10 @@ SEC("sockops") int packet(struct bpf_sock_ops *ctx)
 	g = &known->given;
 	now = bpf_ktime_get_ns();
 	/* Who computes the windows may only be late, or another come. */
-	if (g->is_held && !is_within_host(ctx) && is_attended(now)) {
-		g->has_offered = 1;
+	is_held = g->is_held && !is_within_host(ctx) && is_attended(now);
+	if (is_held)
 		tell_arrivals(ctx, tp, known, now);
-		offer_latest(ctx);
-		/* A pass that began to hold it, or its program, may have left it without. */
-		mark(ctx);
-	} else if (g->has_offered) {
-		g->has_offered = 0;
-		release(ctx);
-	}
+	keep_or_release(ctx, &g->has_offered, is_held);
 	return 1;
 }
 
@@ -173,7 +168,8 @@ SEC("sockops") int connection(struct bpf_sock_ops *ctx)
 	struct known *known;
 	struct tcp_sock *tp;
 
-	if (!socket)
+	/* Each packet is for `packet`, above. */
+	if (!socket || ctx->op == BPF_SOCK_OPS_HDR_OPT_LEN_CB)
 		return 1;
 	tp = bpf_skc_to_tcp_sock(socket);
 	if (!tp)

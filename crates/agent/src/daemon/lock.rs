@@ -79,44 +79,26 @@ mod tests {
 
     use super::*;
 
-    /// A folder of the test's own, until this is dropped.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Folder {
-            let name = format!("fairwind-{name}-{}", std::process::id());
-            let folder = std::env::temp_dir().join(name);
-            fs::create_dir(&folder).unwrap();
-            Folder(folder)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn the_file_is_there_as_long_as_the_lock() {
-        let folder = Folder::new("locks");
-        let file = folder.0.join("agent-7.lock");
-        let lock = Lock::at(&folder.0, 7).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("agent-7.lock");
+        let lock = Lock::at(folder.path(), 7).unwrap();
         assert!(file.exists());
-        let taken = Lock::at(&folder.0, 7);
+        let taken = Lock::at(folder.path(), 7);
         assert!(matches!(taken, Err(LockError::Taken(path)) if path == file));
         drop(lock);
         assert!(!file.exists());
         // One that was killed has left it.
         fs::write(&file, "").unwrap();
-        drop(Lock::at(&folder.0, 7).unwrap());
+        drop(Lock::at(folder.path(), 7).unwrap());
         assert!(!file.exists());
     }
 
     #[test]
     fn there_is_one_lock_however_often_it_is_taken_and_let_go() {
-        let folder = Folder::new("locks-taken");
-        let path = &folder.0;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
         thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {

@@ -326,9 +326,7 @@ impl Agent {
         });
         if replaced.is_err() {
             // Some may have been loaded for it.
-            let policy = &self.policy;
-            self.controls
-                .retain(|control| is_asked_for(policy, &control.choice));
+            self.forget_controls();
             return replaced;
         }
         for (rule, counts) in self.policy.rules.iter().zip(counts) {
@@ -350,10 +348,15 @@ impl Agent {
         self.has_not_passed = passed.is_err();
         passed.map_err(AgentError::Incomplete)?;
         // Connections have left them by now.
+        self.forget_controls();
+        accompanied.map_err(AgentError::Incomplete)
+    }
+
+    /// Lets go of the congestion controls for which the policy does not ask.
+    fn forget_controls(&mut self) {
         let policy = &self.policy;
         self.controls
             .retain(|control| is_asked_for(policy, &control.choice));
-        accompanied.map_err(AgentError::Incomplete)
     }
 
     /// Loads congestion controls anew that somebody has unloaded. Until they are there, the kernel refuses them to new
