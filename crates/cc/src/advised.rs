@@ -16,10 +16,10 @@ pub struct AdvisedStart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdvisedStartError {
     /// The rate is out of range.
-    #[error("a rate of {0} bytes/s; it must be 1 to {MAX_RATE} bytes/s")]
+    #[error("a rate of {}; it must be 8 bit/s to {}", bit_per_s(*.0), bit_per_s(MAX_RATE))]
     Rate(u64),
     /// The round-trip time is out of range.
-    #[error("a round-trip time of {0} us; it must be 2 to {MAX_RTT_US} us")]
+    #[error("a round-trip time of {0} us; it must be 2 us to {MAX_RTT_US} us")]
     Rtt(u64),
 }
 
@@ -27,6 +27,15 @@ pub enum AdvisedStartError {
 const MAX_RATE: u64 = 1_000_000_000_000;
 /// The longest round-trip time, microseconds.
 const MAX_RTT_US: u64 = 10_000_000;
+
+/// In the unit in which rates of paths are given.
+fn bit_per_s(rate: u64) -> String {
+    let bits = 8 * u128::from(rate);
+    match bits {
+        0..1_000 => format!("{bits} bit/s"),
+        _ => format!("{} Mbit/s", bits as f64 / 1e6),
+    }
+}
 
 impl AdvisedStart {
     /// The path carries `rate` bytes per second, packets' headers included, at a minimum round-trip time of

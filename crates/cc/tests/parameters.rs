@@ -79,7 +79,16 @@ fn a_wrong_parameter_gets_what_would_be_right() {
     );
     assert_eq!(
         sfsack.set("tau", -5).unwrap_err().to_string(),
-        "`tau` is -5 us; it must be 1000 to 10000000 us"
+        "`tau` is -5 us; it must be 1000 us to 10000000 us"
+    );
+    let mut fairwind = find("fairwind").unwrap().default_parameters();
+    assert_eq!(
+        fairwind.set("belief", 102_912).unwrap_err().to_string(),
+        "`belief` is 102912/1024; it must be 1/1024 to 1024/1024"
+    );
+    assert_eq!(
+        fairwind.set("floor", 0).unwrap_err().to_string(),
+        "`floor` is 0; it must be 1 to 65536"
     );
     assert_eq!(
         find("reno")

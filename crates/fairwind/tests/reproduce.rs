@@ -73,6 +73,28 @@ fn without_a_clone_it_says_where_plans_are() {
 }
 
 #[test]
+fn without_a_kept_run_there_is_no_table() {
+    let folder = TempDir::new().unwrap();
+    let cell = [
+        "control=reno",
+        "bandwidth=10",
+        "rtt=20",
+        "queue=codel",
+        "foreground=cubic",
+        "background=1",
+    ];
+    let only = cell.iter().flat_map(|part| ["--only", *part]);
+    let arguments: Vec<&str> = ["background", "--kept"].into_iter().chain(only).collect();
+    let output = reproduce(folder.path(), &arguments);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(output.stdout.is_empty());
+    let none = "none of the runs is kept by this program in out/background";
+    assert!(said.contains(none), "{said}");
+    assert!(!folder.path().join("out").exists());
+}
+
+#[test]
 fn what_cannot_be_made_is_refused_with_what_can() {
     let folder = TempDir::new().unwrap();
     let refused = |arguments: &[&str]| refusal(&reproduce(folder.path(), arguments));

@@ -2,9 +2,11 @@
 //!
 //! Each result has a record, which says what it depends on. A record of anything else is not used.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::{fs, io};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -29,6 +31,32 @@ pub enum Policy {
 pub struct Cache {
     folder: PathBuf,
     policy: Policy,
+    damaged: Damaged,
+}
+
+/// Records that cannot be read.
+#[derive(Clone, Debug, Default)]
+pub struct Damaged(Arc<Mutex<BTreeMap<PathBuf, String>>>);
+
+impl Damaged {
+    fn add(&self, place: PathBuf, why: impl Display) {
+        let mut records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        records.insert(place, why.to_string());
+    }
+
+    /// One line about each of the first few, and how many more there are; empty if there are none.
+    pub fn report(&self) -> String {
+        const SHOWN: usize = 5;
+        let records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut report = String::new();
+        for (place, why) in records.iter().take(SHOWN) {
+            report.push_str(&format!("left out: {}: {why}\n", place.display()));
+        }
+        if records.len() > SHOWN {
+            report.push_str(&format!("left out: {} more\n", records.len() - SHOWN));
+        }
+        report
+    }
 }
 
 impl Cache {
@@ -37,7 +65,15 @@ impl Cache {
         Cache {
             folder: folder.to_owned(),
             policy,
+            damaged: Damaged::default(),
         }
+    }
+
+    /// Adds to `damaged` the records that cannot be read and are not replaced, as nothing is run.
+    #[must_use]
+    pub fn noting(self, damaged: &Damaged) -> Cache {
+        let damaged = damaged.clone();
+        Cache { damaged, ..self }
     }
 
     /// The kept result of what is `asked`, all that it depends on; none if there is none, or if everything is
@@ -46,12 +82,16 @@ impl Cache {
         if self.policy == Policy::All {
             return None;
         }
-        let text = fs::read_to_string(self.place(name)).ok()?;
-        let mut record: Value = serde_json::from_str(&text).ok()?;
-        if record["asked"] != *asked {
-            return None;
+        let place = self.place(name);
+        match read(&place, asked) {
+            Ok(result) => result,
+            Err(error) => {
+                if self.policy == Policy::Nothing {
+                    self.damaged.add(place, error);
+                }
+                None
+            }
         }
-        serde_json::from_value(record["result"].take()).ok()
     }
 
     /// Whether [`kept_or_run`](Cache::kept_or_run) would run this.
@@ -92,6 +132,19 @@ impl Cache {
     fn place(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.json"))
     }
+}
+
+/// The result of a record; none if there is no record, or it is of anything else.
+fn read<T: DeserializeOwned>(place: &Path, asked: &Value) -> io::Result<Option<T>> {
+    let text = match fs::read_to_string(place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        text => text?,
+    };
+    let mut record: Value = serde_json::from_str(&text)?;
+    if record["asked"] != *asked {
+        return Ok(None);
+    }
+    Ok(Some(serde_json::from_value(record["result"].take())?))
 }
 
 /// FNV-1a (Fowler, Noll and Vo).
@@ -163,6 +216,26 @@ mod tests {
         get(&cache, &asked, &runs);
         fs::write(folder.path().join("one.json"), "{\"asked\": 1, \"res").unwrap();
         assert_eq!(get(&cache, &asked, &runs), Some(2));
+    }
+
+    #[test]
+    fn a_damaged_record_that_is_not_run_again_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let damaged = Damaged::default();
+        let cache = |policy| Cache::new(folder.path(), policy).noting(&damaged);
+        let get = |policy| cache(policy).kept::<u32>("one", &json!(1));
+        assert_eq!(get(Policy::Nothing), None);
+        assert_eq!(damaged.report(), "");
+        let place = folder.path().join("one.json");
+        fs::write(&place, "{\"asked\": 1, \"res").unwrap();
+        assert_eq!(get(Policy::Missing), None);
+        assert_eq!(damaged.report(), "");
+        assert_eq!(get(Policy::Nothing), None);
+        assert_eq!(get(Policy::Nothing), None);
+        let report = damaged.report();
+        let of_it = format!("left out: {}: EOF while parsing", place.display());
+        assert!(report.starts_with(&of_it), "{report}");
+        assert_eq!(report.lines().count(), 1);
     }
 
     #[test]

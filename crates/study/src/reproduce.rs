@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cache::{Policy, write_whole};
+use crate::cache::{Damaged, Policy, write_whole};
 use crate::page::{self, Section, figures_of};
 use crate::papers::{Index, Making, Paper, Row};
 use crate::plan::{self, Plan};
+use crate::table::Table;
 use crate::{Engines, Error, Host, Made, Options, Task};
 
 /// What is asked for.
@@ -91,7 +92,15 @@ fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Er
             task.earlier = Some(page::read_runs(page, engines)?);
         }
     }
-    let made = (plan.study.carry_out)(&task)?;
+    let mut made = (plan.study.carry_out)(&task)?;
+    if is_kept && made.runs.as_ref().is_some_and(Table::is_empty) {
+        let damaged = task.damaged.report();
+        let out = out.display();
+        return Err(Error::work(format!(
+            "{damaged}none of the runs is kept by this program in {out}\n  help: leave out --kept"
+        )));
+    }
+    made.remarks.push_str(&task.damaged.report());
     write(&made, plan, &out)?;
     let Some(page) = &request.page else {
         if request.for_terminal && !made.terminal.is_empty() {
@@ -140,6 +149,7 @@ fn of_row(
     let out = out(request, plan);
     let task = task(request, plan, engines, &out, &making.only, host)?;
     let mut made = (plan.study.carry_out)(&task)?;
+    made.remarks.push_str(&task.damaged.report());
     made.sections
         .retain(|section| making.sections.contains(&section.name));
     let sections = &made.sections;
@@ -224,6 +234,7 @@ fn task<'a>(
         options,
         host,
         earlier: None,
+        damaged: Damaged::default(),
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use fairwind_experiment::Progress;
 use fairwind_report::page::{Chart, Scatter};
 
-use crate::cache::{Cache, Policy};
+use crate::cache::{Cache, Damaged, Policy};
 use crate::page::{Figure, Section};
 use crate::plan::{Parameter, Plan, Run};
 use crate::table::Table;
@@ -130,12 +130,14 @@ pub struct Task<'a> {
     pub host: &'a Host<'a>,
     /// The raw series of the page, which has the rows of runs that are not made.
     pub earlier: Option<String>,
+    /// The kept results that cannot be read and are not made again.
+    pub damaged: Damaged,
 }
 
 impl Task<'_> {
     /// The kept results in a folder below that of all results.
     pub fn cache(&self, folder: &str) -> Cache {
-        Cache::new(&self.out.join(folder), self.options.policy)
+        Cache::new(&self.out.join(folder), self.options.policy).noting(&self.damaged)
     }
 
     /// Whether all runs of the plan are made.

@@ -41,15 +41,19 @@ impl Table {
         std::iter::once(&self.heads).chain(&self.rows)
     }
 
-    /// The table as text: columns as wide as their widest cell, one line per row, without trailing spaces.
+    /// The table as text: columns as wide as their widest cell, one line per row, without trailing spaces, and without what
+    /// would change the terminal: anybody may have chosen a name in it.
     pub fn render(&self) -> String {
         let width = |at: usize| self.lines().map(|line| line[at].chars().count()).max();
         let widths: Vec<usize> = (0..self.heads.len()).filter_map(width).collect();
         let line = |line: &Vec<String>| {
             let cells = line.iter().zip(&self.are_numbers).zip(&widths);
-            let padded = cells.map(|((cell, is_number), &width)| match is_number {
-                true => format!("{cell:>width$}"),
-                false => format!("{cell:<width$}"),
+            let padded = cells.map(|((cell, is_number), &width)| {
+                let cell = cell.replace(char::is_control, "?");
+                match is_number {
+                    true => format!("{cell:>width$}"),
+                    false => format!("{cell:<width$}"),
+                }
             });
             let padded: Vec<String> = padded.collect();
             padded.join("  ").trim_end().to_owned() + "\n"
@@ -116,6 +120,13 @@ mod tests {
             "| figure | | mean, Mbit/s |\n|---|---|---|\n| 4.1 |  | 13.44 ± 0.03 |\n"
         );
         assert_eq!(table.csv(), "figure,,\"mean, Mbit/s\"\n4.1,,13.44 ± 0.03\n");
+    }
+
+    #[test]
+    fn a_name_does_not_change_the_terminal() {
+        let mut table = Table::new("program | >s");
+        table.row(["\u{1b}[2Jx\n", "1"]);
+        assert_eq!(table.render(), "program  s\n?[2Jx?   1\n");
     }
 
     #[test]

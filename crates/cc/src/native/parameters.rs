@@ -126,7 +126,7 @@ pub enum ParameterError {
         known: Vec<&'static str>,
     },
     /// The value is not in the parameter's range.
-    #[error("`{name}` is {value} {unit}; it must be {min} to {max} {unit}")]
+    #[error("`{name}` is {}; it must be {} to {}", in_unit(*.value, .unit), in_unit(i64::from(*.min), .unit), in_unit(i64::from(*.max), .unit))]
     OutOfRange {
         /// The name of the parameter.
         name: String,
@@ -139,6 +139,17 @@ pub enum ParameterError {
         /// The largest valid value.
         max: u32,
     },
+}
+
+/// `20 us`, `717/1024`, `3`.
+fn in_unit(value: i64, unit: &str) -> String {
+    match unit {
+        "1" | "on/off" => value.to_string(),
+        _ => match unit.strip_prefix("1/") {
+            Some(parts) => format!("{value}/{parts}"),
+            None => format!("{value} {unit}"),
+        },
+    }
 }
 
 fn known_names(known: &[&str]) -> String {

@@ -103,7 +103,7 @@ impl Load {
             }
             Ok(Found::Control { users: 0 }) => "replaced".to_owned(),
             Ok(Found::Control { users: number }) => {
-                format!("replaced; {} keep the previous version", users(number))
+                format!("replaced; the previous version stays with {}", users(number))
             }
             Err(PinError::AlreadyPinned {
                 about: Some(about), ..

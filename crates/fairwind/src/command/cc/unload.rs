@@ -42,7 +42,7 @@ impl Unload {
                 .map_err(|error| self.place.failure(&name, &error))?;
             let kept = match number {
                 0 => String::new(),
-                _ => format!("; {} keep it until they close", users(number)),
+                _ => format!("; until closed it stays with {}", users(number)),
             };
             Ok(output::line(&format!("{name}: unloaded{kept}"))?)
         })
