@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -27,6 +28,8 @@ use crate::unfollowed::Unfollowed;
 
 /// The longest wait for questions.
 const WAIT: Duration = Duration::from_millis(250);
+/// Between looks, while an answer is waited for, whether it is still wanted.
+const LOOKS: Duration = Duration::from_millis(20);
 /// The congestion control that the kernel gives without any wish.
 const STANDARD: &str = "net.ipv4.tcp_congestion_control";
 
@@ -127,7 +130,7 @@ impl Following {
     /// Ends, and says what of the advice was not followed, and why.
     pub(crate) fn finish(self) -> Vec<String> {
         let unfollowed = Arc::clone(&self.unfollowed);
-        // A question that is under way is answered, or not, before the thread has ended.
+        // Then all is noted.
         drop(self);
         locked(&unfollowed).list()
     }
@@ -201,7 +204,7 @@ fn follow(
             if told.is_known(&host, now_ns) {
                 continue;
             }
-            let Some(Followed { to, advice, times }) = asker.ask(peer) else {
+            let Some(Followed { to, advice, times }) = asker.ask(peer, is_over) else {
                 continue;
             };
             match told.tell(&host, to, &advice, times, now_ns) {
@@ -252,9 +255,8 @@ struct Asker {
 
 impl Asker {
     /// Asks about the peer; none without an answer, and the latest holds for a while.
-    fn ask(&mut self, peer: Peer) -> Option<Followed> {
-        let answer = self.client.advice(&peer.address().to_string(), None);
-        let answer = answer.map_err(|error| error.to_string());
+    fn ask(&mut self, peer: Peer, is_over: &AtomicBool) -> Option<Followed> {
+        let answer = answer(&self.client, peer.address(), is_over);
         let follow = |answer: Answer| self.follow(&answer, peer, fairwind_kernel::monotonic_ns());
         match answer.and_then(follow) {
             Ok(followed) => {
@@ -420,6 +422,25 @@ impl Asker {
     }
 }
 
+/// What the advisor answers about a peer. The question has a thread of its own, as nobody is to wait for an answer who ends.
+fn answer(client: &Client, peer: IpAddr, is_over: &AtomicBool) -> Result<Answer, String> {
+    let (tell, told) = mpsc::channel();
+    let asks = client.clone();
+    let ask = move || {
+        // It may be over.
+        let _ = tell.send(asks.advice(&peer.to_string(), None));
+    };
+    let thread = thread::Builder::new().name("ask".to_owned()).spawn(ask);
+    thread.map_err(|error| format!("no thread for a question: {error}"))?;
+    loop {
+        match told.recv_timeout(LOOKS) {
+            Ok(answer) => return answer.map_err(|error| error.to_string()),
+            Err(RecvTimeoutError::Timeout) if !is_over.load(Ordering::Relaxed) => {}
+            Err(_) => return Err(format!("{}: no answer has come yet", client.url())),
+        }
+    }
+}
+
 /// The beginning of a sentence that says why a congestion control is not had.
 fn advised(name: &str) -> String {
     format!("congestion control {name} is advised, but")
@@ -429,6 +450,8 @@ fn advised(name: &str) -> String {
 mod tests {
     use fairwind_cc::kernel::load_as;
     use fairwind_cc::native;
+    use fairwind_testing::advisor::{Reply, TestAdvisor};
+    use fairwind_testing::wait_until;
 
     use super::*;
 
@@ -526,7 +549,7 @@ mod tests {
     #[test]
     fn what_is_not_followed_is_told_with_its_reason() {
         let mut asker = asker(&[]);
-        assert!(asker.ask(PEER).is_none());
+        assert!(asker.ask(PEER, &AtomicBool::new(false)).is_none());
         let off = answer("no-congestion-control", "\"congestion_control\": \"nocc\",");
         asker.follow(&off, PEER, 0).unwrap();
         let unknown = answer("congestion-control", "\"congestion_control\": \"no_such\",");
@@ -540,6 +563,22 @@ mod tests {
         assert!(unknown.starts_with(said), "{unknown}");
         let said = "congestion control nocc is advised, but the path to 10.0.0.1 is not declared as own here";
         assert_eq!(off, said);
+    }
+
+    #[test]
+    fn who_ends_does_not_wait_for_an_answer() {
+        let advisor = TestAdvisor::answering(vec![Reply::Silence]);
+        let client = Client::new(&advisor.url()).unwrap();
+        let client = client.with_deadline(Duration::from_secs(1000));
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let asking = scope.spawn(|| super::answer(&client, PEER.address(), &is_over));
+            wait_until("it is asked", || !advisor.asked().is_empty());
+            assert!(!asking.is_finished());
+            is_over.store(true, Ordering::Relaxed);
+            let said = asking.join().unwrap().unwrap_err();
+            assert_eq!(said, format!("{}: no answer has come yet", advisor.url()));
+        });
     }
 
     #[test]

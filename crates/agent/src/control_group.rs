@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, ReadDir};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fairwind_kernel::is_shortage;
 use libbpf_rs::Link;
 use libbpf_rs::query::LinkTypeInfo;
 use rustix::fs::{FlockOperation, flock};
@@ -183,24 +184,39 @@ impl Drop for ControlGroup {
 }
 
 /// The control groups that are there, by their inodes: their paths from the root, which is `/`.
-pub(crate) fn paths() -> BTreeMap<u64, String> {
+///
+/// # Errors
+///
+/// If some cannot be looked for, as where no descriptor is free.
+pub(crate) fn paths() -> io::Result<BTreeMap<u64, String>> {
+    let root = fairwind_kernel::mounted("cgroup2");
+    root.map_or(Ok(BTreeMap::new()), |root| {
+        paths_below(&root, |folder| fs::read_dir(folder))
+    })
+}
+
+/// The same below this folder, by this call that lists one.
+fn paths_below(
+    root: &Path,
+    list: impl Fn(&Path) -> io::Result<ReadDir>,
+) -> io::Result<BTreeMap<u64, String>> {
     let mut paths = BTreeMap::new();
-    let Some(root) = fairwind_kernel::mounted("cgroup2") else {
-        return paths;
-    };
-    let mut left = vec![root.clone()];
+    let mut left = vec![root.to_owned()];
     while let Some(folder) = left.pop() {
         // It may be gone by now.
         let Ok(metadata) = fs::metadata(&folder) else {
             continue;
         };
-        let below = folder.strip_prefix(&root).unwrap_or(&folder);
+        let below = folder.strip_prefix(root).unwrap_or(&folder);
         paths.insert(metadata.ino(), format!("/{}", below.display()));
-        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let entries = match list(&folder) {
+            Err(error) if is_shortage(&error) => return Err(error),
+            entries => entries.into_iter().flatten().flatten(),
+        };
         let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         left.extend(folders.map(|entry| entry.path()));
     }
-    paths
+    Ok(paths)
 }
 
 /// Whether those are all of the host, and not only some that a container sees: the root alone has no events.
@@ -220,7 +236,8 @@ fn own_path(groups: &str) -> Option<&str> {
 /// The file that keeps the programs at the group with this inode, as others that see other processes may have groups of the
 /// same name; none without a BPF file system.
 pub(crate) fn pin(group: u64) -> Option<PathBuf> {
-    Some(fairwind_kernel::mounted("bpf")?.join(format!("{PREFIX}{group}")))
+    let bpf = fairwind_kernel::bpf_file_system().ok()?;
+    Some(bpf.join(format!("{PREFIX}{group}")))
 }
 
 /// Opens a group, and keeps others from removing it as long as that is open: its maker's number means nothing to who sees
@@ -254,7 +271,7 @@ fn remove_left(parent: &Path) {
 
 /// Removes what is kept of programs whose groups somebody else has removed.
 fn remove_left_pins() {
-    let Some(pins) = fairwind_kernel::mounted("bpf") else {
+    let Ok(pins) = fairwind_kernel::bpf_file_system() else {
         return;
     };
     for entry in fs::read_dir(pins).into_iter().flatten().flatten() {
@@ -289,6 +306,30 @@ mod tests {
         assert_eq!(own_path(both), Some("user.slice/session.scope"));
         assert_eq!(own_path("0::/\n"), Some(""));
         assert_eq!(own_path("4:memory:/a\n"), None);
+    }
+
+    #[test]
+    fn groups_that_cannot_be_listed_are_not_taken_for_gone() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("a/b");
+        fs::create_dir_all(&inner).unwrap();
+        let but = |error: i32| {
+            let list = |folder: &Path| match folder.ends_with("a") {
+                true => Err(io::Error::from_raw_os_error(error)),
+                false => fs::read_dir(folder),
+            };
+            let paths = paths_below(root.path(), list);
+            paths.map(|paths| paths.into_values().collect::<Vec<_>>())
+        };
+        let full = but(libc::EMFILE).unwrap_err();
+        assert_eq!(full.raw_os_error(), Some(libc::EMFILE));
+        // It has just been removed.
+        let mut there = but(libc::ENODEV).unwrap();
+        there.sort();
+        assert_eq!(there, ["/", "/a"]);
+        let all = paths_below(root.path(), |folder| fs::read_dir(folder)).unwrap();
+        let inode = fs::metadata(&inner).unwrap().ino();
+        assert_eq!(all[&inode], "/a/b");
     }
 
     #[test]

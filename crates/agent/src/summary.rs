@@ -90,7 +90,9 @@ pub struct Watch {
     /// Those of them that are closed, in the order of their ends.
     closed: VecDeque<u64>,
     unlisted: Unlisted,
-    /// When any of them has yielded, up to `latest_ns`.
+    /// How many of them yield now.
+    yielding: usize,
+    /// For how long any of them has yielded, up to `latest_ns`; none while no control tells.
     yielded_ns: Option<u64>,
     latest_ns: u64,
 }
@@ -110,6 +112,7 @@ impl Watch {
             connections: BTreeMap::new(),
             closed: VecDeque::new(),
             unlisted: Unlisted::default(),
+            yielding: 0,
             yielded_ns: None,
             latest_ns: 0,
         }
@@ -157,8 +160,13 @@ impl Watch {
             Event::Sample(sample, state) | Event::Close(sample, state) => {
                 let mode = mode(&self.state).filter(|_| watched.tells).zip(*state);
                 let is_held = hold.map(|hold| hold.is_yielding(head.id));
+                self.yielding -= usize::from(watched.yields());
                 watched.sample(sample, mode, is_held);
                 watched.connection.closed = matches!(event, Event::Close(..));
+                self.yielding += usize::from(watched.yields());
+                if watched.is_yielding.is_some() {
+                    self.yielded_ns.get_or_insert(0);
+                }
                 if watched.connection.closed {
                     self.closed.push_back(head.id);
                 }
@@ -183,14 +191,11 @@ impl Watch {
 
     /// Others may have been yielded to until now.
     fn advance(&mut self, now_ns: u64) {
-        let connections = || self.connections.values();
-        let tells = connections().any(|one| one.is_yielding.is_some());
-        let yields = |one: &Watched| one.is_yielding == Some(true) && !one.connection.closed;
-        let is_yielding = connections().any(yields);
         let since_ns = now_ns.saturating_sub(self.latest_ns);
-        if tells {
-            let yielded_ns = self.yielded_ns.get_or_insert(0);
-            *yielded_ns += if is_yielding { since_ns } else { 0 };
+        if let Some(yielded_ns) = &mut self.yielded_ns
+            && self.yielding > 0
+        {
+            *yielded_ns += since_ns;
         }
         self.latest_ns = self.latest_ns.max(now_ns);
     }
@@ -221,6 +226,11 @@ fn retransmitted(sample: &Sample) -> f64 {
 }
 
 impl Watched {
+    /// Whether it yields to others now.
+    fn yields(&self) -> bool {
+        self.is_yielding == Some(true) && !self.connection.closed
+    }
+
     fn sample(
         &mut self,
         sample: &Sample,
@@ -442,7 +452,7 @@ impl fmt::Display for Summary {
 
 #[cfg(test)]
 mod tests {
-    use fairwind_trace::event::Identity;
+    use fairwind_trace::event::{Identity, STATE_BYTES};
 
     use super::*;
 
@@ -558,17 +568,54 @@ mod tests {
         assert_eq!(summary.bytes(), (5_000_000, 50_000));
     }
 
+    /// A sample of a connection with the control that yields, which does so at that moment or not.
+    fn sample(watch: &mut Watch, id: u64, time_s: u64, yields: bool) {
+        let state = |bit: usize| {
+            let mut state = [0; STATE_BYTES];
+            state[bit / 8] = u8::from(yields) << (bit % 8);
+            state
+        };
+        let field = mode(&watch.state).unwrap();
+        let wanted = if yields { YIELDING[1] } else { 0 };
+        let mut states = (0..8 * STATE_BYTES).map(state);
+        let state = states.find(|state| field.value(state) == wanted).unwrap();
+        watch.connections.get_mut(&id).unwrap().tells = true;
+        let mut sample = Sample::default();
+        (sample.head.id, sample.head.time_ns) = (id, time_s * SECOND);
+        watch.event(&Event::Sample(&sample, Some(&state)), None);
+    }
+
+    const SECOND: u64 = 1_000_000_000;
+
     #[test]
     fn a_closed_connection_yields_no_longer() {
         let mut watch = Watch::new();
-        let second = 1_000_000_000;
         open(&mut watch, 1);
         open(&mut watch, 2);
-        watch.connections.get_mut(&1).unwrap().is_yielding = Some(true);
-        close(&mut watch, 1, 2 * second);
-        close(&mut watch, 2, 5 * second);
+        sample(&mut watch, 1, 0, true);
+        close(&mut watch, 1, 2 * SECOND);
+        close(&mut watch, 2, 5 * SECOND);
         let summary = watch.summary(None, Counts::default(), 5.0);
         assert_eq!(summary.yielded_seconds, Some(2.0));
+    }
+
+    #[test]
+    fn time_in_which_several_yield_counts_once() {
+        let mut watch = Watch::new();
+        open(&mut watch, 1);
+        open(&mut watch, 2);
+        sample(&mut watch, 1, 1, true);
+        sample(&mut watch, 2, 2, true);
+        sample(&mut watch, 1, 3, false);
+        sample(&mut watch, 2, 4, false);
+        sample(&mut watch, 1, 6, true);
+        sample(&mut watch, 1, 7, true);
+        close(&mut watch, 1, 8 * SECOND);
+        close(&mut watch, 2, 9 * SECOND);
+        let summary = watch.summary(None, Counts::default(), 9.0);
+        assert_eq!(summary.yielded_seconds, Some(5.0));
+        let of_each = summary.connections.iter().map(|one| one.yielded_seconds);
+        assert_eq!(of_each.collect::<Vec<_>>(), [Some(4.0), Some(2.0)]);
     }
 
     #[test]

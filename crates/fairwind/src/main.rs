@@ -16,6 +16,7 @@ use clap::Parser;
 use fairwind_study::{shell, table};
 
 fn main() -> ExitCode {
+    fairwind_kernel::await_children();
     let given = env::args_os().map(|word| word.to_string_lossy().into_owned());
     let given: Vec<String> = given.collect();
     let done = match command::Cli::try_parse() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -164,9 +164,14 @@ pub(crate) struct Mounted {
 
 impl Mounted {
     pub(crate) fn new() -> Mounted {
+        Mounted::by("mount -t bpf bpf /sys/fs/bpf")
+    }
+
+    /// By this command of the shell.
+    fn by(mount: &str) -> Mounted {
         let mut holder = Command::new("unshare")
             .args(["--mount", "sh", "-c"])
-            .arg("mount -t bpf bpf /sys/fs/bpf && echo mounted && exec sleep infinity")
+            .arg(format!("{mount} && echo mounted && exec sleep infinity"))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -660,6 +665,24 @@ fn what_a_killed_agent_has_left_is_taken_over_or_given_back() {
     assert!(said.contains("has been given back"), "{said}");
     assert_eq!(program.controls("pair")[0], standard);
     assert_eq!(program.controls("meanwhile")[0], standard);
+}
+
+#[test]
+fn where_nothing_can_be_kept_for_the_next_agent_the_status_says_why() {
+    if !may_run() {
+        return;
+    }
+    let host = Host::new();
+    host.policy(RENO_OUT);
+    let read_only = "umount -a -t bpf; mount -t bpf -o ro bpf /sys/fs/bpf";
+    let mounted = Mounted::by(read_only);
+    let _agent = Agent::start(mounted.inside(&host.command(&[])));
+    let status = host.status();
+    assert_eq!(status["survives"], false);
+    let said = text(&host.ask(&["status"]).stdout);
+    let why = "no BPF file system can be written to: /sys/fs/bpf: Read-only file system";
+    assert!(said.contains(why), "{said}");
+    assert!(status["not_kept"].as_str().unwrap().starts_with(why));
 }
 
 #[test]
@@ -1656,7 +1679,7 @@ fn a_run_in_a_run_holds_its_downloads_down() {
 }
 
 #[test]
-fn an_agent_whose_group_is_gone_says_so_and_nothing_of_it_stays() {
+fn an_agent_whose_group_is_gone_ends_and_says_so_and_nothing_of_it_stays() {
     if !may_run() {
         return;
     }
@@ -1670,18 +1693,20 @@ fn an_agent_whose_group_is_gone_says_so_and_nothing_of_it_stays() {
     };
     let start = || {
         fs::create_dir_all(&host.group).unwrap();
-        let agent = Agent::start(mounted.inside(&host.command(&[])));
+        let mut command = mounted.inside(&host.command(&[]));
+        command.stderr(Stdio::piped());
+        let agent = Agent::start(command);
         assert!(pins().contains("fairwind-agent-"), "{}", pins());
         agent
     };
     let mut agent = start();
     fs::remove_dir(&host.group).unwrap();
-    wait_until("the kernel has taken the programs off", || {
-        text(&host.ask(&["reload"]).stderr).contains("the control group is gone")
-    });
-    assert!(host.ask(&["undo"]).status.success());
-    agent.signal(libc::SIGTERM);
-    agent.child.wait().unwrap();
+    let mut said = String::new();
+    let mut error = agent.child.stderr.take().unwrap();
+    error.read_to_string(&mut said).unwrap();
+    let gone = format!("{}: the control group is gone", host.group.display());
+    assert!(said.contains(&gone), "{said}");
+    assert_eq!(agent.child.wait().unwrap().code(), Some(1));
     assert_eq!(pins(), "");
 
     // What a killed one has left, the next agent removes.

@@ -151,7 +151,7 @@ fn what_cannot_be_done_is_told_with_what_would_help() {
 
         let (code, said) = bench.refused(&["set", "sfsack", "tau=1us"]);
         assert_eq!(code, Some(2));
-        assert!(said.contains("1000 to 10000000 us"), "{said}");
+        assert!(said.contains("1000 us to 10000000 us"), "{said}");
         let (code, said) = bench.refused(&["set", "sfsack", "tau=soon"]);
         assert_eq!(code, Some(2));
         assert!(said.contains("a time such as 50ms"), "{said}");

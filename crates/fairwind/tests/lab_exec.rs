@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 
 use fairwind_testing::or_skip;
@@ -147,6 +148,56 @@ fn what_the_command_prints_is_never_missing() {
             text(&output.stderr)
         );
     }
+}
+
+#[test]
+fn what_fails_when_the_command_has_run_leaves_its_exit_code() {
+    let Some(_turn) = in_the_lab() else { return };
+    let fails = ["--", "sh", "-c", "exit 3"];
+    let full = exec(&[&["--statistics", "/dev/full"], &fails[..]].concat());
+    let said = text(&full.stderr);
+    assert_eq!(full.status.code(), Some(3), "{said}");
+    assert!(said.contains("/dev/full: No space left"), "{said}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace");
+    let trace = trace.to_str().unwrap();
+    let removes = format!("rm -r {trace}; exit 3");
+    let lost = exec(&["--trace", trace, "--", "sh", "-c", &removes]);
+    let said = text(&lost.stderr);
+    assert_eq!(lost.status.code(), Some(3), "{said}");
+    assert!(said.contains("error: "), "{said}");
+
+    let (nobody, error) = std::io::pipe().unwrap();
+    drop(nobody);
+    let mut untold = command(&[&["--trace", trace], &fails[..]].concat());
+    assert_eq!(untold.stderr(error).status().unwrap().code(), Some(3));
+}
+
+#[test]
+fn the_exit_code_is_the_commands_also_where_ends_of_children_are_ignored() {
+    let Some(_turn) = in_the_lab() else { return };
+    let mut ignored = command(&["--", "sh", "-c", "exit 3"]);
+    // SAFETY: between fork and exec it makes a system call only.
+    unsafe { ignored.pre_exec(ignore_ends_of_children) };
+    assert_eq!(ignored.status().unwrap().code(), Some(3));
+}
+
+/// As some programs do that start others.
+pub(crate) fn ignore_ends_of_children() -> std::io::Result<()> {
+    // SAFETY: no code of the process is to be called.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    Ok(())
+}
+
+#[test]
+fn a_file_for_statistics_that_cannot_be_opened_is_told_before_the_command_runs() {
+    let Some(_turn) = in_the_lab() else { return };
+    let output = exec(&["--statistics", "/nonexistent/x.json", "--", "echo", "ran"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("/nonexistent/x.json: No such file"), "{said}");
+    assert_eq!(text(&output.stdout), "");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -549,23 +550,55 @@ fn a_kernel_without_btf_is_told() {
     assert!(said.contains("`fairwind sim run`"), "{said}");
 }
 
-/// What a lab could leave behind on the machine.
-#[derive(Debug, PartialEq)]
-struct Machine {
-    controls: BTreeSet<String>,
-    devices: BTreeSet<String>,
-    pinned: BTreeSet<String>,
-    namespaces: BTreeSet<String>,
+/// Namespaces of the test's own, in which nobody else makes or removes anything.
+struct Apart {
+    holder: Child,
 }
 
-impl Machine {
-    fn now() -> Machine {
-        Machine {
-            controls: controls(),
-            devices: names(Path::new("/sys/class/net")),
-            pinned: names(Path::new("/sys/fs/bpf/fairwind")),
-            namespaces: names(Path::new("/run/netns")),
-        }
+impl Apart {
+    fn new() -> Apart {
+        let mut holder = Command::new("unshare")
+            .args(["--net", "--mount", "sh", "-c"])
+            .arg(
+                "mount -t sysfs sysfs /sys && mount -t bpf bpf /sys/fs/bpf && mount -t tmpfs tmpfs /run \
+                 && echo mounted && exec sleep infinity",
+            )
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut output = BufReader::new(holder.stdout.take().unwrap());
+        output.read_line(&mut said).unwrap();
+        assert_eq!(said, "mounted\n");
+        Apart { holder }
+    }
+
+    /// The command in them.
+    fn inside(&self, command: &Command) -> Command {
+        let mut inside = Command::new("nsenter");
+        inside.args([
+            "--net",
+            "--mount",
+            "--target",
+            &self.holder.id().to_string(),
+        ]);
+        let folder = command.get_current_dir().unwrap().display();
+        inside.arg(format!("--wd={folder}"));
+        inside.arg(command.get_program()).args(command.get_args());
+        inside
+    }
+
+    /// What is there that a lab could leave behind: devices, pins and names of network namespaces.
+    fn there(&self) -> [BTreeSet<String>; 3] {
+        let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
+        ["sys/class/net", "sys/fs/bpf", "run/netns"].map(|folder| names(&root.join(folder)))
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
     }
 }
 
@@ -598,26 +631,31 @@ fn nothing_outlives_a_run_that_is_killed_at_any_moment() {
     let Some(bench) = Bench::new(&(text + &bulk + &program)) else {
         return;
     };
-    let before = Machine::now();
+    let apart = Apart::new();
+    let before = apart.there();
     for round in 0..10u64 {
         let out = format!("result-{round}");
         let quiet = || Stdio::null();
-        let mut lab = bench.command(&["--out", &out]);
+        let mut lab = apart.inside(&bench.command(&["--out", &out]));
         let mut lab = lab.stdout(quiet()).stderr(quiet()).spawn().unwrap();
+        // Private copies are named by the process that loads them.
+        let control = format!("fw_sfsack_{:04x}", lab.id() & 0xffff);
         if round == 9 {
             // At least once with everything running.
             assert!(eventually(|| !marked(&mark).is_empty()));
+            assert!(controls().contains(&control));
         } else {
             sleep(Duration::from_millis(round * round * 12));
         }
         lab.kill().unwrap();
         lab.wait().unwrap();
-        let clean = || marked(&mark).is_empty() && Machine::now() == before;
+        let is_left = || controls().contains(&control);
+        let clean = || marked(&mark).is_empty() && !is_left() && apart.there() == before;
         assert!(
             eventually(clean),
-            "left after round {round}: {:?}, {:?} before, {:?}",
-            Machine::now(),
-            before,
+            "left after round {round}: {:?}, {before:?} before, {control}: {}, {:?}",
+            apart.there(),
+            is_left(),
             marked(&mark)
         );
         assert!(!bench.path(&out).exists(), "half a result has the name");

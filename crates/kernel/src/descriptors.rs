@@ -1,7 +1,9 @@
-//! How many descriptors this process may have.
+//! How many descriptors this process may have, and errors for want of them.
 
 use std::fs;
+use std::io;
 
+use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Raises the limit of descriptors to what this process may have at most. If that fails, it stays: fewer connections can
@@ -17,4 +19,10 @@ pub fn descriptors_left() -> u64 {
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let open = fs::read_dir("/proc/self/fd").map(Iterator::count);
     open.map_or(0, |open| most.saturating_sub(open as u64))
+}
+
+/// Whether an error says nothing of what was asked for, but that there is no descriptor or memory left for it.
+pub fn is_shortage(error: &io::Error) -> bool {
+    let error = Errno::from_io_error(error);
+    matches!(error, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM))
 }

@@ -7,6 +7,7 @@
 use std::ffi::c_int;
 use std::io;
 
+mod bpf_file_system;
 mod capability;
 mod clock;
 mod descriptors;
@@ -14,6 +15,7 @@ mod locked_file;
 mod namespace;
 mod network_namespaces;
 mod private_socket;
+mod process;
 mod processes;
 mod release;
 mod signal;
@@ -26,19 +28,21 @@ pub mod sock_diag;
 pub mod sockopt;
 pub mod tls;
 
+pub use bpf_file_system::{NoBpfFileSystem, bpf_file_system};
 pub use capability::{
     BPF, Capabilities, Capability, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, PERFMON, SYS_ADMIN,
 };
 pub use clock::{hz, monotonic_ns, process_cpu_ns, thread_cpu_ns, unix_ns};
-pub use descriptors::{descriptors_left, raise_descriptor_limit};
+pub use descriptors::{descriptors_left, is_shortage, raise_descriptor_limit};
 pub use locked_file::LockedFile;
 pub use namespace::{NamespaceType, enter_network, unshare};
 pub use network_namespaces::NetworkNamespaces;
 pub use private_socket::listen_privately;
+pub use process::Process;
 pub use processes::{descendants, open_sockets, processes};
 pub use release::{release, version};
-pub use signal::{BlockedSignals, Received, SignalFd, SignalSet, exit_code};
-pub use sysctl::{mounted, set_sysctl, sysctl, sysctl_numbers};
+pub use signal::{BlockedSignals, Received, SignalFd, SignalSet, await_children, exit_code};
+pub use sysctl::{mount_points, mounted, set_sysctl, sysctl, sysctl_numbers};
 pub use tcp_info::TcpInfo;
 
 /// The result of a system call by libc, of which -1 is an error.

@@ -2,15 +2,18 @@
 //!
 //! Some of what the kernel lists is of the reader's network namespace alone, such as its connections.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use crate::enter_network;
+use rustix::io::Errno;
+
+use crate::{enter_network, is_shortage};
 
 /// Names of network namespaces, as `ip netns` gives them.
 const NAMED: &str = "/run/netns";
@@ -39,7 +42,8 @@ impl NetworkNamespaces {
     ///
     /// # Errors
     ///
-    /// Of the call; or, by `failed`, of finding the own namespace or the way back to it.
+    /// Of the call; or, by `failed`, of finding the own namespace or the way back to it, or if one cannot be looked for, as
+    /// where no descriptor is free.
     pub fn each<E>(
         &self,
         mut call: impl FnMut() -> Result<(), E>,
@@ -65,8 +69,14 @@ impl NetworkNamespaces {
             if result.is_err() || identity == here {
                 return true;
             }
-            let Some(there) = identity.open(path, &mut search) else {
-                return false;
+            let there = match identity.open(path, &mut search) {
+                Ok(Some(there)) => there,
+                Ok(None) => return false,
+                // It may well be there.
+                Err(error) => {
+                    result = Err(failed(error));
+                    return true;
+                }
             };
             // One that has vanished, or may not be entered, is left out.
             if enter_network(there.as_fd()).is_ok() {
@@ -110,23 +120,36 @@ impl Identity {
     }
 
     /// Opens the namespace by this path, or another if it is no longer there; `None` if nothing has it.
-    fn open(self, path: &mut PathBuf, search: &mut Option<Search>) -> Option<File> {
-        let open = |path: &Path| {
-            // Before it is opened: another file may have taken its place, and opening that may have effects.
-            let file = self.is_at(path).then(|| File::open(path).ok())??;
-            (Identity::of(&file.metadata().ok()?) == self).then_some(file)
-        };
-        open(path).or_else(|| {
-            let search = search.get_or_insert_with(Search::new);
-            // A thread that was there, as one that visits it, may have left.
-            while let Some(found) = search.find(self) {
-                if let Some(file) = open(&found) {
-                    *path = found;
-                    return Some(file);
-                }
+    fn open(self, path: &mut PathBuf, search: &mut Option<Search>) -> io::Result<Option<File>> {
+        if let Some(file) = self.open_at(path)? {
+            return Ok(Some(file));
+        }
+        let search = search.get_or_insert_with(Search::new);
+        // A thread that was there, as one that visits it, may have left.
+        while let Some(found) = search.find(self) {
+            if let Some(file) = self.open_at(&found)? {
+                *path = found;
+                return Ok(Some(file));
             }
-            None
-        })
+        }
+        search
+            .cut_short
+            .get()
+            .map_or(Ok(None), |error| Err(error.into()))
+    }
+
+    /// Opens the namespace by this path; `None` if that is another file, or none.
+    fn open_at(self, path: &Path) -> io::Result<Option<File>> {
+        // Before it is opened: another file may have taken its place, and opening that may have effects.
+        if !self.is_at(path) {
+            return Ok(None);
+        }
+        let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+        match opened {
+            Ok((metadata, file)) => Ok((Identity::of(&metadata) == self).then_some(file)),
+            Err(error) if is_shortage(&error) => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 }
 
@@ -135,22 +158,30 @@ impl Identity {
 struct Search {
     left: Box<dyn Iterator<Item = PathBuf>>,
     passed: BTreeMap<Identity, Vec<PathBuf>>,
+    /// Why some have not been looked at.
+    cut_short: Rc<Cell<Option<Errno>>>,
 }
 
 impl Search {
     /// By files that this process has open, as one that makes namespaces may have no thread in them; by threads that are in
     /// them; by names; or by files of other processes.
     fn new() -> Search {
-        let processes = || entries("/proc");
-        let threads = processes().flat_map(|process| entries(process.join("task")));
-        let files = processes().flat_map(|process| entries(process.join("fd")));
-        let all = entries("/proc/self/fd")
-            .chain(threads.map(|thread| thread.join("ns/net")))
-            .chain(entries(NAMED))
-            .chain(files);
+        let folders = Folders::default();
+        let cut_short = Rc::clone(&folders.cut_short);
+        let below = |name: &'static str| {
+            let each = folders.clone();
+            let processes = folders.entries("/proc".into());
+            processes.flat_map(move |process| each.entries(process.join(name)))
+        };
+        let all = folders
+            .entries("/proc/self/fd".into())
+            .chain(below("task").map(|thread| thread.join("ns/net")))
+            .chain(folders.entries(NAMED.into()))
+            .chain(below("fd"));
         Search {
             left: Box::new(all),
             passed: BTreeMap::new(),
+            cut_short,
         }
     }
 
@@ -176,15 +207,37 @@ impl Search {
     }
 }
 
-fn entries(folder: impl AsRef<Path>) -> impl Iterator<Item = PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path())
+/// Lists folders, and notes if one could not be listed for want of descriptors or memory.
+#[derive(Clone, Default)]
+struct Folders {
+    cut_short: Rc<Cell<Option<Errno>>>,
+}
+
+impl Folders {
+    /// What is in the folder, which is opened when the first entry is asked for.
+    fn entries(&self, folder: PathBuf) -> impl Iterator<Item = PathBuf> + use<> {
+        let cut_short = Rc::clone(&self.cut_short);
+        let list = move || {
+            let entries = fs::read_dir(folder).inspect_err(|error| {
+                if is_shortage(error) {
+                    cut_short.set(Errno::from_io_error(error));
+                }
+            });
+            entries.into_iter().flatten().flatten()
+        };
+        let entries = std::iter::once_with(list).flatten();
+        entries.map(|entry| entry.path())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+    use std::process::Command;
     use std::sync::mpsc;
     use std::thread;
+
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     use super::*;
     use crate::{NamespaceType, unshare};
@@ -229,6 +282,51 @@ mod tests {
         inhabitant.join().unwrap();
         assert_eq!(visit(), [here]);
         assert!(namespaces.has(here) && !namespaces.has(there));
+    }
+
+    #[test]
+    fn one_for_which_no_descriptor_is_free_is_not_taken_for_gone() {
+        const NAME: &str =
+            "network_namespaces::tests::one_for_which_no_descriptor_is_free_is_not_taken_for_gone";
+        const ALONE: &str = "FAIRWIND_TEST_ALONE";
+        if !fairwind_testing::permitted(fairwind_testing::root()) {
+            return;
+        }
+        // The limit is that of the whole process.
+        if std::env::var_os(ALONE).is_none() {
+            let mut alone = Command::new(std::env::current_exe().unwrap());
+            let output = alone.args(["--exact", NAME]).env(ALONE, "1").output();
+            let said = String::from_utf8(output.unwrap().stdout).unwrap();
+            assert!(said.contains("test result: ok. 1 passed"), "{said}");
+            return;
+        }
+        let (tell, told) = mpsc::channel();
+        let (_end, ended) = mpsc::channel::<()>();
+        thread::spawn(move || {
+            unshare(NamespaceType::Network).unwrap();
+            tell.send(inode(&File::open(HERE).unwrap())).unwrap();
+            let _ = ended.recv();
+        });
+        let there = told.recv().unwrap();
+        let namespaces = NetworkNamespaces::default();
+        namespaces.note(there);
+        let visit = || namespaces.each(|| Ok(()), |error| error);
+        // The way back takes the last one.
+        let visit_with_one_free = || {
+            let before = getrlimit(Resource::Nofile);
+            let free = File::open("/dev/null").unwrap().as_raw_fd() as u64;
+            let current = Some(free + 1);
+            setrlimit(Resource::Nofile, Rlimit { current, ..before }).unwrap();
+            let visited = visit();
+            setrlimit(Resource::Nofile, before).unwrap();
+            visited.unwrap_err().raw_os_error()
+        };
+
+        // Without a path to it, and with one.
+        assert_eq!(visit_with_one_free(), Some(libc::EMFILE));
+        visit().unwrap();
+        assert_eq!(visit_with_one_free(), Some(libc::EMFILE));
+        assert!(namespaces.has(there));
     }
 
     #[test]

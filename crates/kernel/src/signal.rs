@@ -1,6 +1,6 @@
 //! Signals: sets of them, the mask of a thread, and reading them from a descriptor.
 //!
-//! Source: sigprocmask(2), signalfd(2).
+//! Source: sigprocmask(2), signalfd(2), wait(2).
 
 use std::io;
 use std::mem::{MaybeUninit, offset_of};
@@ -159,6 +159,13 @@ impl AsFd for SignalFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Lets this process wait for its children from now on. Who has started it may have ignored SIGCHLD, which it inherits: the
+/// kernel then tells nobody how they end.
+pub fn await_children() {
+    // SAFETY: no code of this process is to be called.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
 /// How a process has ended, as a shell gives it: its exit code, or 128 and the number of the signal.

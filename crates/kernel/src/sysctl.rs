@@ -32,15 +32,20 @@ fn path(name: &str) -> String {
     format!("/proc/sys/{}", name.replace('.', "/"))
 }
 
-/// The first mount point of a file system of type `bpf`, `cgroup2` or another, as this process sees it.
+/// The first mount point of a file system of type `cgroup2` or another, as this process sees it.
 pub fn mounted(file_system: &str) -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    mount_point(&mounts, file_system).map(PathBuf::from)
+    mount_points(file_system).into_iter().next()
 }
 
-/// Parses the text of `/proc/self/mounts`: source, mount point, type, options.
-fn mount_point<'a>(mounts: &'a str, file_system: &str) -> Option<&'a str> {
-    mounts.lines().find_map(|line| {
+/// All mount points of file systems of this type, in their order.
+pub fn mount_points(file_system: &str) -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    parse(&mounts, file_system).map(PathBuf::from).collect()
+}
+
+/// The mount points in the text of `/proc/self/mounts`: source, mount point, type, options.
+fn parse<'a>(mounts: &'a str, file_system: &str) -> impl Iterator<Item = &'a str> {
+    mounts.lines().filter_map(move |line| {
         let mut words = line.split(' ').skip(1);
         let place = words.next()?;
         (words.next()? == file_system).then_some(place)
@@ -63,9 +68,11 @@ mod tests {
     fn a_mount_is_found_by_its_type() {
         let mounts = "proc /proc proc rw 0 0\n\
                       none /sys/fs/cgroup cgroup2 rw 0 0\n\
+                      bpf /run/bpf bpf rw 0 0\n\
                       bpf /sys/fs/bpf bpf rw 0 0\n";
-        assert_eq!(mount_point(mounts, "bpf"), Some("/sys/fs/bpf"));
-        assert_eq!(mount_point(mounts, "cgroup2"), Some("/sys/fs/cgroup"));
-        assert_eq!(mount_point(mounts, "nfs"), None);
+        let of = |file_system: &str| parse(mounts, file_system).collect::<Vec<_>>();
+        assert_eq!(of("bpf"), ["/run/bpf", "/sys/fs/bpf"]);
+        assert_eq!(of("cgroup2"), ["/sys/fs/cgroup"]);
+        assert!(of("nfs").is_empty());
     }
 }

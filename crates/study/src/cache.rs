@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::{fs, io};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::{fs, io};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -88,6 +88,9 @@ pub enum AgentError {
     /// The kernel refuses.
     #[error("{0}")]
     Host(#[from] HostError),
+    /// There is nothing left of which the agent could take care.
+    #[error("{}: the control group is gone, and so are all of its connections", .0.display())]
+    Gone(PathBuf),
     /// The kernel refuses a part, when the rules have changed already.
     #[error("the rules have changed, but not everything follows them: {0}")]
     Incomplete(#[source] HostError),
@@ -174,6 +177,9 @@ impl Agent {
         let group = opened.metadata().map_err(at(&path))?.ino();
         let lock = lock::Lock::of_group(group)?;
         let pin = Pin::of_group(group);
+        if let Some(missing) = pin.missing() {
+            tracing::warn!("what connections had before does not outlive the agent: {missing}");
+        }
         let names = names(&policy, &controls);
         let host = Host::attach(&opened, &orders(&options, group, &policy, &names), &pin)?;
         host.pass()?;
@@ -197,20 +203,28 @@ impl Agent {
 
     /// Takes care until told to stop. Connections keep what they have been given, and what they had before is kept in the
     /// kernel: for [`undo`], and for the next agent.
-    pub fn run(&mut self, requests: &Receiver<Request>) {
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError::Gone`] when the control group and all of its connections are.
+    pub fn run(&mut self, requests: &Receiver<Request>) -> Result<(), AgentError> {
         let mut due = [PASSES, LOOKS, METRICS].map(|interval| Instant::now() + interval);
         self.write_metrics();
         loop {
             let next = due.iter().min().expect("there are some");
             let wait = next.saturating_duration_since(Instant::now());
             match requests.recv_timeout(wait) {
-                Ok(Request::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(Request::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 Ok(request) => self.answer(request),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let now = Instant::now();
             if now >= due[0] {
                 due[0] = now + PASSES;
+                if self.host.is_gone() {
+                    let group = self.options.group.clone().unwrap_or_default();
+                    return Err(AgentError::Gone(group));
+                }
                 let mut rules = self.policy.rules.iter();
                 if self.has_not_passed
                     || rules.any(|rule| rule.conditions.is_met_later() || rule.action.is_advised)
@@ -407,7 +421,8 @@ impl Agent {
             undone: self.is_undone,
             seconds: self.began.elapsed().as_secs_f64(),
             reloads: self.reloads,
-            survives: self.pin.can_be(),
+            survives: self.pin.missing().is_none(),
+            not_kept: self.pin.missing().map(ToString::to_string),
             rules: rules.collect(),
             advised_starts: self.host.advised_starts(),
             starts_found_wrong: self.host.starts_found_wrong(),
@@ -421,7 +436,7 @@ impl Agent {
             let mut rules = self.policy.rules.iter();
             rules.find(|rule| policy::name_hash(&rule.name) == hash)
         };
-        let groups = control_group::paths();
+        let groups = control_group::paths().unwrap_or_default();
         let live = connections.into_iter().map(|connection| LiveConnection {
             control_group: groups.get(&connection.cgroup).cloned().unwrap_or_default(),
             rule: connection.rule.and_then(name).map(|rule| rule.name.clone()),

@@ -2,19 +2,18 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use fairwind_kernel::Process;
 use fairwind_kernel::sockopt::peer_process;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
+use rustix::process::geteuid;
 use tokio::net::UnixStream;
 
 /// The user and the process that have connected.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
     user: u32,
-    process: Option<Process>,
+    process: Option<Arc<Process>>,
 }
 
 impl Peer {
@@ -26,10 +25,13 @@ impl Peer {
     pub(super) fn of(stream: &UnixStream) -> io::Result<Peer> {
         let credentials = stream.peer_cred()?;
         let user = credentials.uid();
-        let pid = credentials.pid().and_then(Pid::from_raw);
+        let number = credentials.pid().and_then(|pid| u32::try_from(pid).ok());
+        // 0 stands for one that is not seen here.
+        let number = number.filter(|number| *number > 0);
+        let process = number.and_then(|number| of_peer(stream, number, user));
         Ok(Peer {
             user,
-            process: pid.and_then(|pid| Process::of_peer(stream, pid, user)),
+            process: process.map(Arc::new),
         })
     }
 
@@ -44,61 +46,30 @@ impl Peer {
     }
 
     /// The process; none if it had ended, or is in a namespace of processes that is not seen here.
-    pub(super) fn process(&self) -> Option<&Process> {
+    pub(super) fn process(&self) -> Option<&Arc<Process>> {
         self.process.as_ref()
     }
 }
 
-/// A process with its number, which is not another's as long as it has not ended.
-#[derive(Clone, Debug)]
-pub(super) struct Process {
-    pid: Pid,
-    handle: Arc<OwnedFd>,
+/// The process at the other end, whose number and user these are.
+fn of_peer(stream: &UnixStream, number: u32, user: u32) -> Option<Process> {
+    let process = match peer_process(stream) {
+        // Before Linux 6.5.
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
+            return of_user(number, user);
+        }
+        handle => Process::by_handle(number, handle.ok()?),
+    };
+    (!process.has_ended()).then_some(process)
 }
 
-impl Process {
-    fn of_peer(stream: &UnixStream, pid: Pid, user: u32) -> Option<Process> {
-        let process = match peer_process(stream) {
-            // Before Linux 6.5.
-            Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
-                return Process::of_user(pid, user);
-            }
-            handle => Process::new(pid, handle.ok()?),
-        };
-        (!process.has_ended()).then_some(process)
-    }
-
-    /// The process that has this number now, if it is the user's.
-    pub(super) fn of_user(pid: Pid, user: u32) -> Option<Process> {
-        let process = Process::new(pid, pidfd_open(pid, PidfdFlags::empty()).ok()?);
-        let status = fs::read_to_string(format!("/proc/{}/status", process.number())).ok()?;
-        let is_of_user = effective_user(&status) == Some(user);
-        // If it had ended before, that was another's status.
-        (is_of_user && !process.has_ended()).then_some(process)
-    }
-
-    fn new(pid: Pid, handle: OwnedFd) -> Process {
-        Process {
-            pid,
-            handle: Arc::new(handle),
-        }
-    }
-
-    /// Its number.
-    pub(super) fn number(&self) -> u32 {
-        self.pid.as_raw_pid() as u32
-    }
-
-    /// Whether it has ended, and its number may be another's.
-    pub(super) fn has_ended(&self) -> bool {
-        let mut fds = [PollFd::new(&self.handle, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-    }
-
-    /// Whether that is the same process, and goes on.
-    pub(super) fn is(&self, other: &Process) -> bool {
-        self.pid == other.pid && !self.has_ended() && !other.has_ended()
-    }
+/// The process that has this number now, if it is the user's.
+pub(super) fn of_user(number: u32, user: u32) -> Option<Process> {
+    let process = Process::open(number).ok()?;
+    let status = fs::read_to_string(format!("/proc/{number}/status")).ok()?;
+    let is_of_user = effective_user(&status) == Some(user);
+    // If it had ended before, that was another's status.
+    (is_of_user && !process.has_ended()).then_some(process)
 }
 
 /// The effective user, from the text of `/proc/PID/status`.
@@ -113,8 +84,6 @@ mod tests {
     use std::os::unix::net::{self, SocketAddr, UnixListener};
     use std::os::unix::process::CommandExt;
     use std::process::Command;
-
-    use rustix::process::getpid;
 
     use super::*;
 
@@ -154,18 +123,15 @@ mod tests {
 
     #[test]
     fn a_process_by_its_number_is_one_of_the_user() {
-        let user = geteuid().as_raw();
-        let own = Process::of_user(getpid(), user).unwrap();
-        assert!(own.is(&own.clone()));
-        assert!(Process::of_user(getpid(), user + 1).is_none());
+        let (user, own) = (geteuid().as_raw(), std::process::id());
+        assert!(of_user(own, user).is_some());
+        assert!(of_user(own, user + 1).is_none());
         let mut child = Command::new("sleep").arg("100").spawn().unwrap();
-        let pid = Pid::from_child(&child);
-        let process = Process::of_user(pid, user).unwrap();
-        assert!(!process.has_ended() && !process.is(&own));
+        let number = child.id();
+        assert!(of_user(number, user).is_some_and(|process| !process.has_ended()));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(process.has_ended() && !process.is(&process.clone()));
-        assert!(Process::of_user(pid, user).is_none());
+        assert!(of_user(number, user).is_none());
     }
 
     #[test]

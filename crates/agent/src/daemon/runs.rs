@@ -10,11 +10,10 @@ use std::thread;
 
 use fairwind_cc::kernel::{Choice, allowed, is_nocc};
 use fairwind_cc::native;
-use fairwind_kernel::descriptors_left;
+use fairwind_kernel::{Process, descriptors_left};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use super::peer::Process;
 use super::places::ADMITTED_OF_MANY;
 use super::refusal::Refusal;
 use crate::advised::Advisor;
@@ -149,7 +148,7 @@ struct State {
 
 #[derive(Debug)]
 struct Running {
-    process: Process,
+    process: Arc<Process>,
     /// Whether it has all descriptors that it needs.
     has_begun: bool,
     must_end: Arc<AtomicBool>,
@@ -188,7 +187,7 @@ impl Runs {
     /// Takes a place for a run of the process, which tells there how it has ended.
     fn place(
         &self,
-        process: Process,
+        process: Arc<Process>,
         ended: oneshot::Receiver<Result<Ended, String>>,
     ) -> Result<Place, Refusal> {
         let mut state = self.state();
@@ -219,7 +218,7 @@ impl Runs {
     /// Begins a run of the process, whose connections follow the advisor at this address if it asks for that.
     pub(super) async fn begin(
         &self,
-        process: Option<&Process>,
+        process: Option<&Arc<Process>>,
         request: &RunRequest,
         advisor: &str,
     ) -> Result<RunBegun, Refusal> {
@@ -265,7 +264,7 @@ impl Runs {
     pub(super) async fn end(
         &self,
         run: u64,
-        process: Option<&Process>,
+        process: Option<&Arc<Process>>,
     ) -> Option<Result<Ended, String>> {
         let ended = {
             let mut state = self.state();
@@ -323,8 +322,9 @@ fn attend(
 mod tests {
     use std::process::Command;
 
-    use rustix::process::{Pid, geteuid};
+    use rustix::process::geteuid;
 
+    use super::super::peer::of_user;
     use super::*;
 
     #[test]
@@ -405,9 +405,8 @@ mod tests {
         assert!(is_room_for(10, 1024) && !is_room_for(11, 1024));
     }
 
-    fn process(number: u32) -> Process {
-        let pid = Pid::from_raw(number as i32).unwrap();
-        Process::of_user(pid, geteuid().as_raw()).unwrap()
+    fn process(number: u32) -> Arc<Process> {
+        Arc::new(of_user(number, geteuid().as_raw()).unwrap())
     }
 
     #[test]
@@ -441,7 +440,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
-        let end = |run: u64, process: Option<&Process>| {
+        let end = |run: u64, process: Option<&Arc<Process>>| {
             let ended = runtime.block_on(runs.end(run, process));
             ended.map(|ended| ended.unwrap_err())
         };

@@ -23,6 +23,9 @@ pub struct Status {
     pub reloads: u64,
     /// Whether what connections had before outlives the agent.
     pub survives: bool,
+    /// Why not.
+    #[serde(default)]
+    pub not_kept: Option<String>,
     /// In the order in which they are tried.
     pub rules: Vec<RuleStatus>,
     /// Destinations whose new connections start as the advisor forecasts.
@@ -185,6 +188,7 @@ mod tests {
             seconds: 1.0,
             reloads: 2,
             survives: true,
+            not_kept: None,
             rules: vec![RuleStatus {
                 name: "a \"b\"".to_owned(),
                 congestion_control: None,

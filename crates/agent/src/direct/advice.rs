@@ -39,6 +39,8 @@ struct State {
     questions: BTreeMap<IpAddr, u64>,
     /// When to ask again about others of which nothing is known.
     unanswered: HashMap<IpAddr, u64>,
+    /// Whether an answer is waited for now.
+    is_asking: bool,
     /// Of the latest answer.
     number: u64,
     unfollowed: Unfollowed,
@@ -65,6 +67,7 @@ impl Advice {
                 answers: Answers::at_most(MOST),
                 questions: BTreeMap::new(),
                 unanswered: HashMap::new(),
+                is_asking: false,
                 number: 0,
                 unfollowed: Unfollowed::default(),
             }),
@@ -131,15 +134,22 @@ impl Advice {
 
     /// What was not followed, and why.
     pub(super) fn left_out(&self) -> Vec<String> {
-        self.state().unfollowed.list()
+        let mut state = self.state();
+        if state.is_asking {
+            let said = format!("advice: {}: no answer has come yet", self.client.url());
+            state.unfollowed.note("advice", said);
+        }
+        state.unfollowed.list()
     }
 
     /// Waits for a question, asks, and calls with the destinations of the answer, again and again.
     pub(super) fn ask(&self, answered: impl Fn(Prefix)) -> ! {
         loop {
             let peer = self.next();
+            self.state().is_asking = true;
             let answer = self.client.advice(&peer.to_string(), None);
             let mut state = self.state();
+            state.is_asking = false;
             let answer = answer.map_err(|error| error.to_string());
             match answer.and_then(|answer| state.follow(&answer, peer)) {
                 Ok(prefix) => {
@@ -216,6 +226,12 @@ fn seen(prefix: Prefix) -> Destination {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use fairwind_testing::advisor::{Reply, TestAdvisor};
+    use fairwind_testing::wait_until;
+
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
@@ -267,6 +283,27 @@ mod tests {
             advice.on(peer(1), now + 41 * SECOND).is_none(),
             "it is stale"
         );
+    }
+
+    #[test]
+    fn that_an_answer_has_not_come_yet_is_told() {
+        let silent = TestAdvisor::answering(vec![Reply::Silence]);
+        let client = Client::new(&silent.url()).unwrap();
+        let client = client.with_deadline(Duration::from_secs(1000));
+        let advice = Arc::new(Advice { client, ..advice() });
+        let asks = Arc::clone(&advice);
+        thread::spawn(move || {
+            asks.ask(|_| {});
+        });
+        assert!(advice.left_out().is_empty());
+        assert!(
+            advice
+                .on(peer(1), fairwind_kernel::monotonic_ns())
+                .is_none()
+        );
+        wait_until("it is asked", || !silent.asked().is_empty());
+        let said = format!("advice: {}: no answer has come yet", silent.url());
+        assert_eq!(advice.left_out(), [said]);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use fairwind_kernel::seccomp::{Call, Listener, Notification, Process};
+use fairwind_kernel::Process;
+use fairwind_kernel::seccomp::{Call, Listener, Notification};
 use rustix::io::Errno;
 
 use super::connections::Opening;
@@ -100,7 +101,9 @@ fn concern(
     let (mut lent, mut given) = match before {
         Some((lent, given)) => (Some(lent), given),
         None => {
-            shared.connections().is_given(cookie);
+            if let Some(control) = &plan.control {
+                shared.connections().is_given(cookie, control);
+            }
             (None, socket.give(plan, has_chosen))
         }
     };
@@ -109,6 +112,9 @@ fn concern(
     {
         let advised = shared.advise_beginning(&mut lent, socket, peer, has_chosen);
         given = advised.unwrap_or(given);
+        if let Some(lent) = &lent {
+            shared.connections().is_given(cookie, lent.control());
+        }
     }
     let (control, program) = (socket.control(), process.name());
     if kind_of_call == Call::Listen {

@@ -6,9 +6,8 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fairwind_kernel::TcpInfo;
-use fairwind_kernel::seccomp::Process;
 use fairwind_kernel::sock_diag;
+use fairwind_kernel::{Process, TcpInfo};
 use fairwind_transfer::advised::Lent;
 use fairwind_transfer::background::Law;
 
@@ -103,6 +102,8 @@ pub(super) struct Connections {
     pub guarded: BTreeSet<String>,
     /// Whether a program opens connections by io_uring, maybe.
     pub uses_io_uring: bool,
+    /// Those that yield to others now.
+    yielding: HashSet<u64>,
     /// When any of them has yielded.
     pub yielded: Duration,
 }
@@ -134,9 +135,15 @@ impl Connections {
         self.chosen.contains(&cookie)
     }
 
-    /// The socket is given a congestion control: if that is what its program has asked for, it was not by that.
-    pub(super) fn is_given(&mut self, cookie: u64) {
-        self.asked_for.remove(&cookie);
+    /// The socket is given this congestion control: if that is what its program has asked for, it was not by that.
+    pub(super) fn is_given(&mut self, cookie: u64, control: &str) {
+        if self
+            .asked_for
+            .get(&cookie)
+            .is_some_and(|name| name == control)
+        {
+            self.asked_for.remove(&cookie);
+        }
     }
 
     /// A socket begins to listen.
@@ -279,6 +286,7 @@ impl Connections {
         one.see(&report.info);
         if is_closed {
             one.close();
+            self.yielding.remove(&report.cookie);
         }
         let is_accepted = one.inode == 0 && report.inode != 0;
         if is_accepted {
@@ -332,10 +340,17 @@ impl Connections {
         self.known.values_mut().filter(|one| !one.told.closed)
     }
 
+    /// One yields to others from now on, or no longer.
+    pub(super) fn yields(&mut self, cookie: u64, is_yielding: bool) {
+        match is_yielding {
+            true => self.yielding.insert(cookie),
+            false => self.yielding.remove(&cookie),
+        };
+    }
+
     /// Whether any yields to others.
     pub(super) fn is_yielding(&self) -> bool {
-        let mut laws = self.open().filter_map(|(_, one)| one.law.as_ref());
-        laws.any(Law::is_yielding)
+        !self.yielding.is_empty()
     }
 
     /// What they did.
@@ -467,6 +482,25 @@ mod tests {
     use crate::advised::Advisor;
 
     #[test]
+    fn what_a_socket_is_given_is_no_choice_of_its_programs() {
+        let mut connections = Connections::default();
+        let asks_for = |connections: &mut Connections, name: &str| {
+            connections.asks_for(Some(name.to_owned()), 1);
+        };
+        // The kernel has refused it, and it is advised later.
+        asks_for(&mut connections, "bbr");
+        assert!(!connections.has_chosen(1, "cubic"));
+        connections.is_given(1, "bbr");
+        assert!(!connections.has_chosen(1, "bbr"));
+        // Another is given while the call is under way.
+        asks_for(&mut connections, "reno");
+        connections.is_given(1, "bbr");
+        assert!(connections.has_chosen(1, "reno"));
+        connections.is_given(1, "reno");
+        assert!(connections.has_chosen(1, "reno"));
+    }
+
+    #[test]
     fn a_closed_connection_takes_no_descriptor_and_what_it_did_is_told() {
         let process = Arc::new(Process::open(std::process::id()).unwrap());
         let (local, remote) = (
@@ -484,6 +518,8 @@ mod tests {
         let one = connections.get_mut(1).unwrap();
         one.law = Some(Law::new(1448));
         one.has_followed = true;
+        connections.yields(1, true);
+        assert!(connections.is_yielding());
         // `tcpi_bytes_received`
         let mut info = [0; 248];
         info[128] = 9;
@@ -497,6 +533,7 @@ mod tests {
         };
         connections.reported(&report, true);
         assert_eq!(Arc::strong_count(&process), 1);
+        assert!(!connections.is_yielding());
         let plan = Plan {
             advisor: Some(Advisor::default()),
             ..Plan::default()

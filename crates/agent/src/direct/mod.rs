@@ -21,8 +21,8 @@ use std::sync::mpsc;
 use std::thread;
 
 use fairwind_advice_client::ClientError;
-use fairwind_kernel::seccomp::{InstallError, Keeper, Listener, Process};
-use fairwind_kernel::{descendants, raise_descriptor_limit, release, sysctl, version};
+use fairwind_kernel::seccomp::{InstallError, Keeper, Listener};
+use fairwind_kernel::{Process, descendants, raise_descriptor_limit, release, sysctl, version};
 use rustix::process::{getpid, set_child_subreaper};
 
 use crate::attended::{Ended, Wanted};

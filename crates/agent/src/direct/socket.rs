@@ -4,8 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
-use fairwind_kernel::seccomp::Process;
-use fairwind_kernel::{TcpInfo, sockopt};
+use fairwind_kernel::{Process, TcpInfo, sockopt};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 use rustix::net::sockopt::{

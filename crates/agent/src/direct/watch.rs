@@ -12,10 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fairwind_advice_client::ClientError;
-use fairwind_kernel::TcpInfo;
-use fairwind_kernel::seccomp::Process;
 use fairwind_kernel::sock_diag::Diag;
-use fairwind_kernel::{descendants, monotonic_ns, open_sockets};
+use fairwind_kernel::{Process, TcpInfo, descendants, monotonic_ns, open_sockets};
 use fairwind_transfer::advised::{Event, Lent, Setting};
 use fairwind_transfer::background::{Law, Neighbours, Seen, mark, unmark};
 
@@ -430,10 +428,17 @@ fn look(connections: &mut Connections, cookie: u64, shared: &Shared) -> Look {
         let given = shared.follow(&mut one.lent, &socket, &info, &known, of, advice);
         one.given = given.unwrap_or(one.given);
         one.told.congestion_control = socket.control();
+        if let Some(lent) = &one.lent {
+            let control = lent.control().to_owned();
+            connections.is_given(cookie, &control);
+        }
     }
     if !shared.plan.is_held {
         return Look::Again(ADVISED_INTERVAL);
     }
+    let Some(one) = connections.get_mut(cookie) else {
+        return Look::Never;
+    };
     let has_begun = one.law.is_none();
     let law = one.law.get_or_insert_with(|| Law::new(info.tcpi_advmss));
     let before = law.window();
@@ -445,6 +450,7 @@ fn look(connections: &mut Connections, cookie: u64, shared: &Shared) -> Look {
         neighbours.beside(cookie, seen.rtt.unwrap_or_default())
     };
     let window = law.see(&seen, &beside);
+    let is_yielding = law.is_yielding();
     if has_begun {
         let _ = mark(socket.as_fd());
     }
@@ -452,6 +458,7 @@ fn look(connections: &mut Connections, cookie: u64, shared: &Shared) -> Look {
     if has_begun || has_received || window != before {
         let _ = socket.offer(window);
     }
+    connections.yields(cookie, is_yielding);
     again
 }
 

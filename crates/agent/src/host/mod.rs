@@ -7,6 +7,7 @@ mod pin;
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fairwind_bpf::messages;
@@ -35,7 +36,15 @@ pub enum HostError {
         /// What its verifier said.
         log: String,
     },
-    /// Nor is any of its connections left.
+    /// What is to outlive the agent cannot be kept.
+    #[error("{}: {reason}; what connections had before is kept there", pin.display())]
+    Pin {
+        /// The file in a BPF file system.
+        pin: PathBuf,
+        /// The kernel's error.
+        reason: String,
+    },
+    /// As [`Host::is_gone`] says.
     #[error("the control group is gone")]
     Gone,
     /// The advisor cannot be asked.
@@ -149,15 +158,11 @@ impl Host {
         messages::collect();
         Pin::remove_left();
         let generation = load::first_generation();
-        let loaded = || {
-            let mut object = load::load(orders, generation, &load::Kept::Pinned(pin))?;
-            pin.keep(&mut object)?;
-            let holder = start_holder(&object, orders.policy)?;
-            let links = Links::attach(&object, &group)?;
-            Ok((object, holder, links))
-        };
-        let (object, holder, links) =
-            loaded().map_err(|error: libbpf_rs::Error| refused(&error))?;
+        let object = load::load(orders, generation, &load::Kept::Pinned(pin));
+        let mut object = object.map_err(|error| refused(&error))?;
+        pin.keep(&mut object)?;
+        let holder = start_holder(&object, orders.policy).map_err(|error| refused(&error))?;
+        let links = Links::attach(&object, &group).map_err(|error| refused(&error))?;
         let mut host = Host {
             generation,
             object,
@@ -188,7 +193,7 @@ impl Host {
             None => start_holder(&object, orders.policy).map_err(|error| refused(&error))?,
         };
         match self.links.update(&object, &self.object) {
-            Err(_) if self.links.are_severed() => {
+            Err(_) if self.is_gone() => {
                 // Without rules, nothing is to be given any more.
                 if !orders.policy.rules.is_empty() {
                     return Err(HostError::Gone);
@@ -247,8 +252,12 @@ impl Host {
         if packet.pin_path().is_some() {
             return Ok(());
         }
-        let kept = self.pin.keep_program(packet);
-        kept.map_err(|error| refused(&error))
+        self.pin.keep_program(packet)
+    }
+
+    /// Whether the control group is gone, and with it all of its connections.
+    pub fn is_gone(&self) -> bool {
+        self.links.are_severed()
     }
 
     /// Gives the connections that are there what the orders say, and gives back what no longer holds.
@@ -360,7 +369,7 @@ impl Drop for Host {
             let _ = self.links.packet.unpin();
             self.pin.drop_program();
         }
-        if self.links.are_severed() {
+        if self.is_gone() {
             self.pin.remove();
         }
     }
@@ -422,7 +431,6 @@ mod tests {
     use std::fs::{self, File};
     use std::io::{BufRead, BufReader};
     use std::os::unix::fs::MetadataExt;
-    use std::path::PathBuf;
     use std::process::{Child, Command, Stdio};
     use std::thread;
 

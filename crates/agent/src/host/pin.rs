@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
+use fairwind_kernel::{NoBpfFileSystem, bpf_file_system};
 use libbpf_rs::{Link, MapCore, Object};
 
+use super::HostError;
 use super::load::SOCKETS;
 use crate::control_group;
 
@@ -16,48 +18,49 @@ const PROGRAM: &str = "-program";
 /// Files of a BPF file system: for what an agent knows of sockets, and for its program while that holds downloads down. Nothing
 /// is kept without such a file system.
 #[derive(Clone, Debug)]
-pub struct Pin(Option<PathBuf>);
+pub struct Pin(Result<PathBuf, NoBpfFileSystem>);
 
 impl Pin {
     /// That of the agent that takes care of the control group with this inode.
     pub fn of_group(group: u64) -> Pin {
-        let mounted = fairwind_kernel::mounted("bpf");
-        Pin(mounted.map(|bpf| bpf.join(format!("{PREFIX}{group}"))))
+        Pin(bpf_file_system().map(|bpf| bpf.join(format!("{PREFIX}{group}"))))
     }
 
-    /// Whether there is a file system for it.
-    pub fn can_be(&self) -> bool {
-        self.0.is_some()
+    /// Why nothing is kept, if there is no file system for it.
+    pub fn missing(&self) -> Option<&NoBpfFileSystem> {
+        self.0.as_ref().err()
     }
 
     /// The file, if an agent has left it.
     pub fn left(&self) -> Option<&PathBuf> {
-        self.0.as_ref().filter(|pin| pin.exists())
+        self.0.as_ref().ok().filter(|pin| pin.exists())
     }
 
     /// Keeps what the programs of the object know, if that is not kept yet.
-    pub(super) fn keep(&self, object: &mut Object) -> libbpf_rs::Result<()> {
-        let Some(pin) = self.0.as_ref().filter(|pin| !pin.exists()) else {
+    pub(super) fn keep(&self, object: &mut Object) -> Result<(), HostError> {
+        let Some(pin) = self.0.as_ref().ok().filter(|pin| !pin.exists()) else {
             return Ok(());
         };
         let mut sockets = object.maps_mut().filter(|map| map.name() == SOCKETS);
-        sockets.next().map_or(Ok(()), |mut map| map.pin(pin))
+        let kept = sockets.next().map_or(Ok(()), |mut map| map.pin(pin));
+        kept.map_err(|error| refused(pin.clone(), &error))
     }
 
     /// The file of the program.
     fn program(&self) -> Option<PathBuf> {
-        let mut name = self.0.clone()?.into_os_string();
+        let mut name = self.0.clone().ok()?.into_os_string();
         name.push(PROGRAM);
         Some(name.into())
     }
 
     /// Keeps the program, in the place of one that an earlier agent has left.
-    pub(super) fn keep_program(&self, link: &mut Link) -> libbpf_rs::Result<()> {
+    pub(super) fn keep_program(&self, link: &mut Link) -> Result<(), HostError> {
         self.drop_program();
         let Some(pin) = self.program().filter(|_| link.pin_path().is_none()) else {
             return Ok(());
         };
-        link.pin(pin)
+        let kept = link.pin(&pin);
+        kept.map_err(|error| refused(pin, &error))
     }
 
     /// Lets the program go.
@@ -70,7 +73,7 @@ impl Pin {
 
     /// Removes what agents have left of control groups that are gone.
     pub(super) fn remove_left() {
-        let Some(bpf) = fairwind_kernel::mounted("bpf") else {
+        let Ok(bpf) = bpf_file_system() else {
             return;
         };
         let files = fs::read_dir(bpf).into_iter().flatten().flatten();
@@ -80,8 +83,10 @@ impl Pin {
         if left.is_empty() || !control_group::are_all_seen() {
             return;
         }
-        // A group whose file was seen was there before.
-        let groups = control_group::paths();
+        // A group whose file was seen was there before. If not all can be looked for, none is taken for gone.
+        let Ok(groups) = control_group::paths() else {
+            return;
+        };
         for (_, file) in left.iter().filter(|(group, _)| !groups.contains_key(group)) {
             let _ = fs::remove_file(file);
         }
@@ -89,10 +94,17 @@ impl Pin {
 
     /// Removes it.
     pub fn remove(&self) {
-        if let Some(pin) = &self.0 {
+        if let Ok(pin) = &self.0 {
             // Another may have done so.
             let _ = fs::remove_file(pin);
         }
+    }
+}
+
+fn refused(pin: PathBuf, error: &libbpf_rs::Error) -> HostError {
+    HostError::Pin {
+        pin,
+        reason: error.to_string(),
     }
 }
 

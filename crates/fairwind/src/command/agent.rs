@@ -180,8 +180,7 @@ impl Agent {
                 }
             }
         });
-        agent.run(&requests);
-        Ok(())
+        Ok(agent.run(&requests)?)
     }
 }
 

@@ -1,9 +1,7 @@
 //! `fairwind run`: a congestion control for the connections of any program.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 use fairwind_advice_client::{Client, ClientError, DEFAULT_URL};
@@ -23,7 +21,7 @@ use fairwind_trace::kernel::{TraceError, check_requirements};
 use super::agent;
 use super::cc::{nocc_refused, value};
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, LaterFile};
 use crate::table::Table;
 
 /// The control that --background stands for.
@@ -129,7 +127,8 @@ impl Run {
             is_held: self.background,
             advisor: self.advisor()?,
         };
-        let file = self.json_file()?;
+        let file = self.json.as_ref().and_then(Option::as_deref);
+        let file = file.map(LaterFile::open).transpose()?;
         let (exit_code, ended) = match check_requirements() {
             Err(missing) if !has_rights() => self.ask(&wanted, &missing)?,
             _ => ran(run(&self.command, &wanted)?),
@@ -206,26 +205,14 @@ impl Run {
         Ok(ran(outcome))
     }
 
-    /// The file of the JSON, opened before the command runs: afterwards it would be too late to refuse. What is in it stays
-    /// until then.
-    fn json_file(&self) -> Result<Option<(&Path, File)>, Failure> {
-        let Some(Some(path)) = &self.json else {
-            return Ok(None);
-        };
-        let mut options = File::options();
-        let options = options.write(true).create(true).truncate(false);
-        let file = options.open(path).map_err(Failure::at(path))?;
-        Ok(Some((path.as_path(), file)))
-    }
-
     /// Says what the connections did. The command has run: if that fails, its exit code stays.
-    fn tell(&self, Ended { summary, left }: &Ended, file: Option<(&Path, File)>) {
+    fn tell(&self, Ended { summary, left }: &Ended, file: Option<LaterFile>) {
         if self.json.is_some() {
             let json = serde_json::to_string_pretty(summary).expect("numbers and text");
             match file {
-                Some((path, file)) => {
-                    if let Err(error) = replace(file, &json) {
-                        self.note(&format!("{}: {error}", path.display()));
+                Some(file) => {
+                    if let Err(failure) = file.replace(&json) {
+                        self.note(&failure.message());
                     }
                 }
                 None => output::note(&json),
@@ -251,13 +238,6 @@ impl Run {
             output::note(&format!("fairwind: {text}"));
         }
     }
-}
-
-/// Puts the text, as a line, in the place of what is in a file.
-fn replace(mut file: File, text: &str) -> io::Result<()> {
-    // A pipe has no length.
-    let _ = file.set_len(0);
-    writeln!(file, "{text}")
 }
 
 /// Whether this process may load eBPF, so far as it can tell.

@@ -3,9 +3,9 @@
 //!
 //! [`Listener::install`] filters what the calling thread does from now on, and the processes that it starts. Where one of
 //! them is about to [`connect`](Call::Connect), it waits until this process has [received](Listener::receive) that and lets
-//! it [proceed](Listener::proceed). Meanwhile the socket can be [taken](Notification::socket).
+//! it [proceed](Listener::proceed). Meanwhile the socket can be [taken](crate::Process::take).
 //!
-//! Source: seccomp(2), seccomp_unotify(2), pidfd_getfd(2).
+//! Source: seccomp(2), seccomp_unotify(2).
 
 mod filter;
 mod keeper;
@@ -16,4 +16,4 @@ mod raw;
 pub use filter::Call;
 pub use keeper::Keeper;
 pub use listener::{InstallError, Listener};
-pub use notification::{Notification, Process};
+pub use notification::Notification;

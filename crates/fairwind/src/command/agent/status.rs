@@ -55,7 +55,9 @@ fn head(status: &Status) -> String {
         head.push_str("; everything has been given back: `fairwind agent reload` takes care again");
     }
     if !status.survives {
-        head.push_str("; no BPF file system is mounted, so what connections had before does not outlive the agent");
+        head.push_str("; what connections had before does not outlive the agent");
+        let why = status.not_kept.iter().map(|why| format!(": {why}"));
+        head.extend(why);
     }
     head
 }

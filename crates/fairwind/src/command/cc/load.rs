@@ -103,7 +103,10 @@ impl Load {
             }
             Ok(Found::Control { users: 0 }) => "replaced".to_owned(),
             Ok(Found::Control { users: number }) => {
-                format!("replaced; the previous version stays with {}", users(number))
+                format!(
+                    "replaced; the previous version stays with {}",
+                    users(number)
+                )
             }
             Err(PinError::AlreadyPinned {
                 about: Some(about), ..

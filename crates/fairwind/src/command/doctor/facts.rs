@@ -6,7 +6,7 @@ use std::path::Path;
 use fairwind_agent::direct;
 use fairwind_kernel::{
     BPF, Capabilities, Capability, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, PERFMON, SYS_ADMIN,
-    has_btf, mounted, release, sysctl, sysctl_numbers,
+    has_btf, mount_points, mounted, release, sysctl, sysctl_numbers,
 };
 use fairwind_lab::privilege;
 use fairwind_trace::kernel::{Options, Tracer, check_requirements};
@@ -125,8 +125,7 @@ impl Facts {
             tun: Path::new("/dev/net/tun").exists(),
             lab_refused: lab_refused(),
             trace_trial: trace_trial(),
-            bpf_file_system: mounted("bpf")
-                .is_some_and(|place| place == Path::new(BPF_FILE_SYSTEM)),
+            bpf_file_system: mount_points("bpf").contains(&BPF_FILE_SYSTEM.into()),
             cgroup: mounted("cgroup2").is_some(),
             unreachable: direct::check().err().map(|error| error.to_string()),
             available: words("net.ipv4.tcp_available_congestion_control"),

@@ -1,7 +1,6 @@
 //! `fairwind lab exec`: one command behind one path.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -15,6 +14,7 @@ use serde_json::{Value, json};
 use super::{OFFLOADS, path, traced};
 use crate::command::cc::value;
 use crate::failure::Failure;
+use crate::output::{self, LaterFile};
 use crate::words::one_of;
 
 /// Run a command behind an emulated path
@@ -98,13 +98,18 @@ impl Exec {
             ..ExecConfig::new(PipeConfig::default(), self.command)
         };
         self.path.apply(&mut config)?;
+        let file = self.statistics.as_deref().map(LaterFile::open);
+        let file = file.transpose()?;
         let outcome = self.traced.run(&config)?;
+        // The command has run: whatever fails from now on, its exit code stays.
         for warning in outcome.statistics.warnings() {
-            eprintln!("warning: {warning}");
+            output::note(&format!("warning: {warning}"));
         }
-        if let Some(file) = self.statistics {
-            let text = format!("{:#}\n", statistics_json(&outcome.statistics));
-            fs::write(&file, text).map_err(Failure::at(&file))?;
+        if let Some(file) = file {
+            let text = format!("{:#}", statistics_json(&outcome.statistics));
+            if let Err(failure) = file.replace(&text) {
+                output::note(&format!("error: {}", failure.message()));
+            }
         }
         match outcome.exit_code {
             0 => Ok(()),

@@ -15,6 +15,7 @@ use fairwind_trace::record::Limits;
 
 use crate::command::trace;
 use crate::failure::Failure;
+use crate::output;
 
 /// What of the connections is kept.
 #[derive(Args)]
@@ -28,16 +29,22 @@ pub(crate) struct Traced {
 }
 
 impl Traced {
-    /// Runs the command, traced on request.
+    /// Runs the command, traced on request. If what was traced cannot be kept, that is told, and the outcome stays.
     pub(crate) fn run(&self, config: &ExecConfig) -> Result<ExecOutcome, Failure> {
         let Some(folder) = &self.trace else {
             return Ok(exec::run(config)?);
         };
         let begin = |hosts: &[Host]| self.begin(config, hosts, folder.clone());
         let (outcome, background) = exec::run_with(config, begin)?;
-        let (index, failed) = background.finish().map_err(Failure::work)?;
+        let (index, failed) = match background.finish() {
+            Ok(finished) => finished,
+            Err(error) => {
+                output::note(&format!("error: {error}"));
+                return Ok(outcome);
+            }
+        };
         for error in failed {
-            eprintln!("error: {error}");
+            output::note(&format!("error: {error}"));
         }
         let (connections, lost) = (index.connections.len(), index.lost + index.unwritten);
         let skipped = match index.skipped {
@@ -48,10 +55,10 @@ impl Traced {
             0 => String::new(),
             connections => format!(", {connections} connections left out for want of files"),
         };
-        eprintln!(
+        output::note(&format!(
             "trace: {connections} connections in {}, {lost} samples lost{skipped}{unrecorded}",
             folder.display()
-        );
+        ));
         Ok(outcome)
     }
 
