@@ -26,6 +26,11 @@
  * available, or `share` of the capacity if that is more. So a new estimate comes every two round
  * trips on paths that carry much in these; where they do not, or are full, less often.
  *
+ * A policer lets the burst of a train pass and drops what follows, so that short trains show the link
+ * alone. Where more than half of the capacity seems available, one slow train in PROBE_TURNS is eight
+ * times as long, an eighth above what is available; and once a train lost packets although the queue
+ * was short, all are, so that most of each shows what passes when the burst has.
+ *
  * Losses do not change the rate: they are in the receive rate. This is an instrument, not a control
  * to move data with.
  *
@@ -49,8 +54,10 @@
 	P(share, "1/1024", 64, 1, 1024, "share of the capacity that trains may take")
 CC_PARAMETERS(PROBE_PARAMETERS);
 
-/* A fast train, then slow ones, and again. */
+/* A fast train, then slow ones, and again; the last of so many may be a long one, and it begins here. */
 #define PROBE_CYCLE 4
+#define PROBE_TURNS 32
+#define PROBE_FIRST_TURN 20
 /* Bursts that a regression needs. */
 #define PROBE_BURSTS 6
 /* Rates, bytes/s: below the least, a train takes minutes; the greatest is beyond pacing. */
@@ -63,6 +70,11 @@ CC_PARAMETERS(PROBE_PARAMETERS);
 /* Trains with fewer samples become twice as long, so often: where ACKs come together. */
 #define PROBE_FEW 4
 #define PROBE_LONGEST 3
+/* A queue that is too short to have dropped any: packets, or the time of a burst, us. */
+#define PROBE_SHORT 2
+#define PROBE_SHORT_US 1200
+/* Packets that a policer should pass when its burst has passed, at least; twice as many are enough. */
+#define PROBE_TAIL 32
 /* k of the next fast train is kept in these, and is at least this. */
 #define FAST_UNIT 16
 #define FAST_LEAST 24
@@ -75,7 +87,7 @@ struct probe {
 	u16 due_ms; /* when the next train may begin, on the clock of milliseconds */
 	u8 fast; /* k of the next fast train, 1/FAST_UNIT */
 	u8 longer : 2; /* trains have `least` and `most` packets doubled as often */
-	u8 turn : 4; /* place in the cycle of the next train; 0: fast */
+	u8 turn : 5; /* place of the next train; a multiple of PROBE_CYCLE: fast */
 	u8 is_ready : 1; /* init was called */
 };
 CC_STATE_FITS(struct probe);
@@ -90,6 +102,8 @@ static u32 train_rate(const struct probe *p, u8 kind)
 {
 	if (kind & TRAIN_FIRST)
 		return 0;
+	if (kind & TRAIN_LONG)
+		return bound_rate((u64)p->available * 9 / 8);
 	return kind & TRAIN_FAST ? bound_rate((u64)p->capacity * p->fast / FAST_UNIT) : p->slow;
 }
 
@@ -117,13 +131,47 @@ static void learn_fast(struct sock *sk, struct probe *p, u64 received)
 		p->fast = min(p->fast + 1U, param(sk, fast) * FAST_UNIT / 1024);
 }
 
-/* Longer trains where they have few samples; shorter ones if they overflow the queue. */
-static void learn_length(struct probe *p)
+/* Packets in the queue at the end of a train, for a link of this rate; 0: no more than a burst. */
+static u64 queue(const struct sock *sk, const struct train *tr, u64 rate)
 {
-	if (p->train.lost && p->longer)
+	const struct tcp_sock *tp = tcp_sk(sk);
+	s32 wait_us = tr->open_rtt + tr->last_a - tr->sent_us - tcp_min_rtt(tp);
+
+	return wait_us < PROBE_SHORT_US ? 0 : wait_us * rate / 1000000 / max(tp->mss_cache, 1U);
+}
+
+/* Whether the delay fell since packets began to be missing. */
+static bool delay_fell(const struct train *tr)
+{
+	u32 acked_us = tr->last_a - tr->tail_a * TRAIN_TAIL_US;
+	u32 sent_us = tr->sent_us - tr->tail_sent * TRAIN_TAIL_US;
+
+	return tr->tail_v && tr->last_v >= tr->tail_v + PROBE_FEW && acked_us < sent_us / 4 * 3;
+}
+
+/*
+ * Longer trains where they have few samples, and where packets are lost although the queue is short: a
+ * policer, whose burst should take no more than a part of a train. Shorter ones if they overflow the
+ * queue.
+ */
+static void learn_length(const struct sock *sk, struct probe *p, u64 received)
+{
+	const struct train *tr = &p->train;
+	u64 packets = queue(sk, tr, max(received, (u64)p->capacity));
+	u32 tail = tr->tail_v ? tr->last_v - tr->tail_v : 0;
+
+	if (!tr->lost) {
+		if (tr->samples < PROBE_FEW && p->longer < PROBE_LONGEST)
+			p->longer++;
+	} else if (packets < PROBE_SHORT || delay_fell(tr)) {
+		/* Few losses may be random. */
+		if (tr->lost * 16U > tr->last_v && (tr->flags & TRAIN_LONG || tail < PROBE_TAIL))
+			p->longer = PROBE_LONGEST;
+		else if (tail > 2 * PROBE_TAIL && p->longer)
+			p->longer--;
+	} else if (packets >= 4 * PROBE_SHORT && p->longer) {
 		p->longer--;
-	else if (!p->train.lost && p->train.samples < PROBE_FEW && p->longer < PROBE_LONGEST)
-		p->longer++;
+	}
 }
 
 /* Takes the rates of the next trains from the one that has ended. */
@@ -134,8 +182,8 @@ static void learn(struct sock *sk, struct probe *p)
 	u8 flags = p->train.flags;
 
 	if (!(flags & TRAIN_FIRST))
-		learn_length(p);
-	if (!received || (p->train.samples < 3 && !(flags & TRAIN_FIRST)))
+		learn_length(sk, p, received);
+	if (!received || flags & TRAIN_LONG || (p->train.samples < 3 && !(flags & TRAIN_FIRST)))
 		return;
 	if (flags & TRAIN_FIRST) {
 		p->capacity = bound_rate(received);
@@ -160,18 +208,27 @@ static u64 allowed(struct sock *sk, const struct probe *p)
 	return max(share, (u64)p->available / 2) + 1;
 }
 
+/* Kind of the next train. */
+static u8 next_kind(const struct probe *p)
+{
+	if (p->turn % PROBE_CYCLE == 0)
+		return TRAIN_FAST;
+	return p->turn == PROBE_TURNS - 1 && p->available > p->capacity / 2 ? TRAIN_LONG : 0;
+}
+
 /* Length of the next train, packets: whole bursts. */
-static u32 length(struct sock *sk, const struct probe *p, u32 rate)
+static u32 length(struct sock *sk, const struct probe *p, u8 kind)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 mss = max(tp->mss_cache, 1U);
 	u32 rtt_us = min(tcp_min_rtt(tp), 1000000U);
 	u64 packets = allowed(sk, p) * 2 * rtt_us / 1000000 / mss;
+	u32 longer = kind & TRAIN_LONG ? PROBE_LONGEST : p->longer;
 	/* tcp_tso_autosize */
-	u32 burst = max(min(rate >> 10, sk->sk_gso_max_size) / mss, 2U);
+	u32 burst = max(min(train_rate(p, kind) >> 10, sk->sk_gso_max_size) / mss, 2U);
 
-	packets = max(min(packets, (u64)param(sk, most) << p->longer), (u64)param(sk, least)
-									       << p->longer);
+	packets =
+		max(min(packets, (u64)param(sk, most) << longer), (u64)param(sk, least) << longer);
 	packets = max(packets, (u64)burst * PROBE_BURSTS);
 	return ((u32)packets + burst - 1) / burst * burst;
 }
@@ -183,15 +240,20 @@ static u16 clock_ms(const struct sock *sk)
 
 /*
  * Pairs, which receivers acknowledge at once: two before the next train may begin, or one every 64
- * packet times, as a pause of the pacer cannot be cut short.
+ * packet times, as a pause of the pacer cannot be cut short. What was lost is sent again as fast as
+ * trains are on average.
  */
 static void rest(struct sock *sk, struct probe *p, u32 wait_ms)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u64 rate = (u64)4 * tp->mss_cache * 1000 / max(wait_ms, 1U);
+	u32 again = tp->lost_out - min(tp->retrans_out, tp->lost_out);
+	u32 cwnd = again ? tcp_packets_in_flight(tp) + again : 4;
 
 	rate = max(min(rate, (u64)p->capacity / 4), (u64)p->capacity / 32);
-	tp->snd_cwnd = max(min(4U, tp->snd_cwnd_clamp), 1U);
+	if (cc_ca_state(sk) >= TCP_CA_Recovery)
+		rate = again ? allowed(sk, p) : (u64)p->capacity / 32;
+	tp->snd_cwnd = max(min(cwnd, tp->snd_cwnd_clamp), 1U);
 	sk->sk_pacing_rate = min((u64)bound_rate(rate), (u64)sk->sk_max_pacing_rate);
 }
 
@@ -225,8 +287,8 @@ static u64 apart_ms(const struct tcp_sock *tp, const struct train *tr)
 static void begin_train(struct sock *sk, struct probe *p)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u8 kind = p->turn ? 0 : TRAIN_FAST;
-	u32 packets = length(sk, p, train_rate(p, kind));
+	u8 kind = next_kind(p);
+	u32 packets = length(sk, p, kind);
 	u64 due_ms = (u64)packets * max(tp->mss_cache, 1U) * 1000 / allowed(sk, p);
 
 	due_ms = min(due_ms, PROBE_PATIENCE_MS);
@@ -234,7 +296,7 @@ static void begin_train(struct sock *sk, struct probe *p)
 	due_ms += (due_ms * (tp->tcp_mstamp & 255) >> 10) - due_ms / 8;
 	due_ms = max(due_ms, apart_ms(tp, &p->train));
 	train_begin(sk, &p->train, packets, kind);
-	p->turn = p->turn + 1 < PROBE_CYCLE ? p->turn + 1 : 0;
+	p->turn = p->turn + 1 < PROBE_TURNS ? p->turn + 1 : 0;
 	p->due_ms = clock_ms(sk) + due_ms;
 	send_train(sk, p);
 }
@@ -252,7 +314,7 @@ CC_HOOK(void, probe_init, struct sock *sk)
 	p->available = p->capacity / 4;
 	p->slow = p->capacity;
 	p->fast = 2 * FAST_UNIT;
-	p->turn = 0;
+	p->turn = PROBE_FIRST_TURN;
 	p->due_ms = clock_ms(sk);
 	if (!tp->packets_out)
 		train_begin(sk, &p->train, max(tp->snd_cwnd, 2U), TRAIN_FAST | TRAIN_FIRST);

@@ -24,14 +24,20 @@
  *	            network measurement mechanism for high-speed networks", 2006). So a regression
  *	            over few or unequal bursts is exact.
  *	aggregates  What comes together although it was sent apart has waited for each other: one
- *		    sample, the last of them.
+ *		    sample, the last of them. The train's last ones wait for others that do not
+ *		    come: where bursts come together, they are no sample.
  *	stretched   A missing ACK takes away a sample, or makes it that of a packet before the
  *	and lost    burst's last; volume and time still belong together.
- *	delayed     A train ends with one packet outstanding, whose ACK may wait for another packet.
+ *	delayed     A train ends with one packet outstanding, whose ACK may wait for another packet. If
+ *		    later ones were lost, it may be the last that comes: one packet's ACK that is
+ *		    late by what receivers wait is no sample.
  *	reverse     Noise for the regression, whose error the sum of squares tells.
  *	traffic
  *	losses      The volume is what was delivered, cumulatively or selectively, so that o is right;
  *	            r is by sequence numbers.
+ *	policers    A token bucket lets its burst pass before it drops what exceeds its rate. Once two
+ *	            packets are missing it is empty, and what passes until the train ends, its tail,
+ *	            passes at that rate.
  *
  * No byte is added to the wire. crates/estimate reads the state: a train is its first member.
  */
@@ -48,11 +54,20 @@ enum {
 	TRAIN_FAST = 8, /* of the faster of two kinds */
 	TRAIN_FIRST =
 		16, /* the first window, sent at once: one sample, of its first packet to its last */
+	TRAIN_TOGETHER = 32, /* bursts came together */
+	TRAIN_LONG =
+		64, /* longer than a policer's burst may be, and hardly above what is available */
 };
 
 /* Later ACKs, us, and more samples are no part of a train, so that the sums hold them. */
 #define TRAIN_MAX_US (1 << 21)
 #define TRAIN_MAX_SAMPLES 1000
+/* Its tail begins when as many packets are missing: one may have been overtaken. */
+#define TRAIN_MISSING 2
+#define TRAIN_TAIL_US 32
+/* Receivers hold an ACK back for 40 ms or more; it must also be late by as many times what a packet takes. */
+#define TRAIN_HELD_US 36000
+#define TRAIN_HELD_TIMES 4
 
 struct train {
 	u64 va; /* sums over samples: volume from the first sample's, times time from its; packets us */
@@ -68,19 +83,23 @@ struct train {
 	u16 samples; /* bursts */
 	u16 number; /* trains that have ended */
 	u16 lost; /* packets marked lost while it was under way */
+	u16 tail_v; /* where its tail begins: volume, packets; 0: it has none */
+	u16 tail_a; /* time of the ACK, in units of TRAIN_TAIL_US */
+	u16 tail_sent; /* time of sending, from the first sample's, in the same units */
 	u8 flags;
 	u8 stage; /* one of enum train_stage */
 	u8 open; /* packets of the train that the first ACK was of; 255: as many or more */
 	/* Below here, for the control alone: the train that is under way. */
 	u8 kind; /* its flags */
+	u8 missing; /* packets that others sent after them have overtaken; no more than begin its tail */
+	u8 longest; /* longest burst of the samples but the latest, packets */
 	u16 lost_before; /* packets that the connection had marked lost */
+	u16 first_delivered; /* tp->delivered at the first sample, its lower half */
 	u32 begin; /* sequence number of the first byte; from the first sample on, its end */
 	u32 end; /* and of the end */
-	u32 first_delivered; /* tp->delivered at the first sample */
 	u32 first_us; /* time of the first sample's ACK */
 	u32 burst_us; /* time of sending of the latest burst */
 	u32 burst_seq; /* its end, a sequence number */
-	u32 longest; /* longest burst of the samples but the latest, bytes */
 };
 
 enum train_stage {
@@ -91,7 +110,7 @@ enum train_stage {
 
 _Static_assert(sizeof(struct train) == 88, "as in crates/estimate");
 _Static_assert(__builtin_offsetof(struct train, open_rtt) == 40, "as in crates/estimate");
-_Static_assert(__builtin_offsetof(struct train, flags) == 52, "as in crates/estimate");
+_Static_assert(__builtin_offsetof(struct train, flags) == 58, "as in crates/estimate");
 
 /*
  * Begins a train with the next packet to be sent, at a rate that the control sets. The results of the
@@ -137,6 +156,12 @@ static inline u32 train_burst(const struct train *tr)
 	return tr->burst_seq - tr->begin - tr->sent;
 }
 
+/* The same in packets; 255: as many or more. */
+static inline u8 train_burst_packets(const struct sock *sk, const struct train *tr)
+{
+	return min(train_burst(tr) / max(tcp_sk(sk)->mss_cache, 1U), 255U);
+}
+
 static inline void train_clear(struct train *tr)
 {
 	tr->va = 0;
@@ -151,6 +176,10 @@ static inline void train_clear(struct train *tr)
 	tr->longest = 0;
 	tr->samples = 0;
 	tr->open = 0;
+	tr->missing = 0;
+	tr->tail_v = 0;
+	tr->tail_a = 0;
+	tr->tail_sent = 0;
 }
 
 /* Takes this ACK as the first sample. */
@@ -179,13 +208,59 @@ static inline void train_open(const struct sock *sk, struct train *tr, const str
 	tr->burst_us = tp->tcp_mstamp - rs->rtt_us;
 }
 
-/* Whether an ACK of the next burst came four times as fast after the latest one as data was sent. */
-static inline bool train_together(const struct sock *sk, const struct train *tr, u32 a, u32 volume,
+/*
+ * Whether an ACK of the next burst came four times as fast after the latest one as data was sent. Twice
+ * as fast as that is no queue that empties: bursts come together.
+ */
+static inline bool train_together(const struct sock *sk, struct train *tr, u32 a, u32 volume,
 				  u32 burst_us)
 {
-	u64 acked = (u64)(volume - tr->last_v) * tcp_sk(sk)->mss_cache;
+	u64 acked = (u64)(volume - tr->last_v) * tcp_sk(sk)->mss_cache * (burst_us - tr->burst_us);
+	u64 even = (u64)train_burst(tr) * (a - tr->last_a);
 
-	return acked * (burst_us - tr->burst_us) > (u64)train_burst(tr) * 4 * (a - tr->last_a);
+	if (acked > even * 8)
+		tr->kind |= TRAIN_TOGETHER;
+	return acked > even * 4;
+}
+
+/* Whether the receiver seems to have held this ACK back. */
+static inline bool train_held(const struct train *tr, u32 a, u32 volume)
+{
+	u32 later_us = a - tr->last_a;
+
+	return volume - tr->last_v == 1 && later_us > TRAIN_HELD_US &&
+	       (u64)later_us * tr->last_v > (u64)tr->last_a * TRAIN_HELD_TIMES;
+}
+
+/*
+ * Begins the tail with this ACK if enough packets are missing before the latest that it is of: at the
+ * end of what was sent at once.
+ */
+static inline void train_miss(const struct sock *sk, struct train *tr, const struct rate_sample *rs,
+			      u32 a, u32 volume)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 sent_us = tr->sent_us + (u32)tp->tcp_mstamp - (u32)rs->rtt_us - tr->burst_us;
+	u32 sent = min(sent_us / TRAIN_TAIL_US, 65535U);
+
+	if (!volume)
+		return;
+	if (tr->missing < TRAIN_MISSING) {
+		u32 missing = tr->missing, delivered = volume - tr->last_v;
+
+		if (after(rs->last_end_seq, tr->burst_seq))
+			missing += (rs->last_end_seq - tr->burst_seq) / max(tp->mss_cache, 1U);
+		missing -= min(missing, delivered);
+		/* Where nothing was selected, the end may be that of all that was sent at once. */
+		tr->missing = tp->sacked_out ? min(missing, (u32)TRAIN_MISSING) : 0;
+		if (tr->missing < TRAIN_MISSING)
+			return;
+	} else if (sent != tr->tail_sent) {
+		return;
+	}
+	tr->tail_v = volume;
+	tr->tail_a = min(a / TRAIN_TAIL_US, 65535U);
+	tr->tail_sent = sent;
 }
 
 /*
@@ -222,9 +297,12 @@ static inline void train_ack(const struct sock *sk, struct train *tr, const stru
 		train_base(sk, tr);
 	}
 	a = (u32)tp->tcp_mstamp - tr->first_us;
-	volume = tp->delivered - tr->first_delivered;
+	volume = (u16)(tp->delivered - tr->first_delivered);
 	if (a > TRAIN_MAX_US || volume > TRAIN_MAX_SAMPLES || before(burst_us, tr->burst_us))
 		return;
+	if (tr->last_v && train_held(tr, a, volume))
+		return;
+	train_miss(sk, tr, rs, a, volume);
 	if (burst_us != tr->burst_us) {
 		bool together = train_together(sk, tr, a, volume, burst_us);
 
@@ -239,7 +317,7 @@ static inline void train_ack(const struct sock *sk, struct train *tr, const stru
 		}
 		if (!together) {
 			train_add(tr);
-			tr->longest = max(tr->longest, train_burst(tr));
+			tr->longest = max(tr->longest, train_burst_packets(sk, tr));
 			tr->samples++;
 		}
 		tr->sent_us += burst_us - tr->burst_us;
@@ -278,6 +356,9 @@ static inline bool train_ended(const struct sock *sk, struct train *tr, u32 aske
 
 	if (tr->stage == TRAIN_ENDED)
 		return false;
+	/* As much was lost as it has: what is sent again goes first, and is lost again. */
+	if ((u16)(tp->lost - tr->lost_before) > (tr->end - tr->begin) / max(tp->mss_cache, 1U))
+		tr->end = tp->snd_nxt;
 	if (train_left(sk, tr)) {
 		u32 room = tp->snd_una + tp->snd_wnd - tp->snd_nxt;
 
@@ -293,7 +374,8 @@ static inline bool train_ended(const struct sock *sk, struct train *tr, u32 aske
 	/* What is left over for the last burst ends earlier than a whole one would. */
 	if (tr->stage == TRAIN_BEGUN)
 		train_clear(tr);
-	else if (tr->samples && train_burst(tr) >= tr->longest / 4 * 3)
+	else if (tr->samples && !(tr->kind & TRAIN_TOGETHER) &&
+		 train_burst_packets(sk, tr) * 4U >= tr->longest * 3U)
 		train_add(tr);
 	else if (tr->samples)
 		tr->samples--;

@@ -137,7 +137,7 @@ fn what_the_first_ack_of_a_train_is_of_is_counted_though_more_was_sent_at_once()
     path.is_together = true;
     for number in 2..6 {
         path.until_train(number);
-        let open = path.u16_at(54) & 0xff;
+        let open = path.u16_at(60) & 0xff;
         assert_eq!(open, 1, "each packet is acknowledged");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::train::{Limit, Train};
+use crate::train::{Limit, Tail, Train};
 
 /// Fast trains that the capacity is estimated from.
 const CAPACITY_TRAINS: usize = 24;
@@ -10,11 +10,15 @@ const CAPACITY_TRAINS: usize = 24;
 const AVAILABLE_TRAINS: usize = 12;
 /// A train with less slope has not met a queue that it filled.
 const FLAT: f64 = 0.05;
+/// Losses of less than this share of a train count as random.
+const AT_RANDOM: f64 = 0.1;
 /// A train whose receive rate is known no better than this, as a share of it, tells nothing.
 const BLURRED: f64 = 0.25;
 /// Error of a capacity that is known from one or two trains, as a share of it, and the greatest of one
 /// that is known from more.
 const VAGUE: f64 = 0.25;
+/// Of the standard error of a train's receive rate, what trains have in common.
+const COMMON: f64 = 0.4;
 /// 80 % of a normal distribution lie within as many standard deviations.
 const NORMAL_80: f64 = 1.2816;
 
@@ -41,6 +45,8 @@ pub struct Estimate {
     pub from_s: f64,
     /// When the latest one ended.
     pub to_s: f64,
+    /// Whether a policer drops what exceeds both, once its burst has passed.
+    pub is_policed: bool,
 }
 
 /// Why there is no estimate.
@@ -90,6 +96,24 @@ const NO_CROSS: f64 = 0.1;
 const SHORT_PACKETS: f64 = 0.2;
 const SHORT_S: f64 = 60e-6;
 const SHORT_DEVIATIONS: f64 = 4.0;
+/// Trains among which those with the tail that a policer leaves are counted: as many, and as large a
+/// share of all, mean that there is one.
+const TAILS: usize = 24;
+const POLICED: usize = 4;
+const POLICED_SHARE: f64 = 0.2;
+/// Such a tail has packets and has lost a share of them, and what it is slower by is due to that. It
+/// ends where the queue is as short as this, packets or seconds, or the delay has fallen by this share of
+/// its time: a queue that overflows is long and stays so, and trains of which packets are lost at random
+/// are delayed as ever.
+const TAIL_PACKETS: u32 = 6;
+const TAIL_LOST: f64 = 0.13;
+const SHORT_QUEUE: f64 = 2.0;
+const SHORT_QUEUE_S: f64 = 1.2e-3;
+const TAIL_FALL: f64 = 0.25;
+/// Least error of its rate: tokens that bursts leave over are many or few in each train alike.
+const POLICED_ERROR: f64 = 0.012;
+/// A policer passes all at one rate: its quartiles are no further apart than this share of it.
+const ONE_RATE: f64 = 0.15;
 /// Bits of the smallest packet that may have shown the least round-trip time: a SYN's.
 const SYN_BITS: f64 = 480.0;
 
@@ -114,6 +138,8 @@ pub struct Estimator {
     latest: VecDeque<Past>,
     /// First packets of trains: their number, their round-trip time, and the noise of the train, s.
     openings: VecDeque<(u32, f64, f64)>,
+    /// When trains ended, and the rate at which a policer passed what it left of them, bit/s.
+    tails: VecDeque<(f64, Option<f64>)>,
     /// Least round-trip time of the connection, s.
     least_rtt_s: f64,
 }
@@ -128,6 +154,7 @@ impl Estimator {
             capacities: VecDeque::new(),
             latest: VecDeque::new(),
             openings: VecDeque::new(),
+            tails: VecDeque::new(),
             least_rtt_s: f64::INFINITY,
         }
     }
@@ -152,6 +179,10 @@ impl Estimator {
             let opening = (train.open, train.open_rtt_s, train.noise_s);
             push(&mut self.openings, opening, OPENINGS);
         }
+        if !train.is_first {
+            let rate = self.policed_rate(train);
+            push(&mut self.tails, (at_s, rate), TAILS);
+        }
         if train.is_first || train.limit.is_some_and(|limit| limit != Limit::Host) {
             return;
         }
@@ -171,6 +202,30 @@ impl Estimator {
         }
         push(&mut self.slow, past, AVAILABLE_TRAINS);
         self.forget();
+    }
+
+    /// The rate at which a policer passed the tail of a train, if it looks like that, bit/s.
+    fn policed_rate(&self, train: &Train) -> Option<f64> {
+        // The link that has the queue is at least as fast.
+        let received = self.latest.iter().map(|past| past.train.received);
+        let fastest = received.fold(train.received, f64::max);
+        let is_one = |tail: &Tail| {
+            let short_s = SHORT_QUEUE_S.max(SHORT_QUEUE * self.packet / (fastest * self.bits));
+            let is_short = train.end_rtt_s - self.least_rtt_s < short_s;
+            // What is sent again in between is no part of the tail.
+            let of_train = f64::from(train.lost) / f64::from((train.lost + train.packets).max(1));
+            let lost = tail.lost.max(of_train);
+            tail.packets >= TAIL_PACKETS
+                && lost > TAIL_LOST
+                && (tail.fall > TAIL_FALL || is_short && tail.fall > -lost)
+        };
+        // What comes together has no rate of its own.
+        let tail = train
+            .tail
+            .filter(|tail| !train.is_together && is_one(tail))?;
+        self.least_rtt_s
+            .is_finite()
+            .then_some(tail.received * self.bits)
     }
 
     /// The capacity by a fast train and the slow ones of its cycle, bit/s.
@@ -220,6 +275,9 @@ impl Estimator {
     ///
     /// If it is unknown; says why.
     pub fn estimate(&self) -> Result<Estimate, Unknown> {
+        if let Some(policed) = self.policed() {
+            return policed;
+        }
         let capacity = median(&self.capacities);
         let (Some(capacity), Some(first), Some(last)) =
             (capacity, self.slow.front(), self.slow.back())
@@ -228,12 +286,8 @@ impl Estimator {
         };
         let mut capacities: Vec<f64> = self.capacities.iter().copied().collect();
         capacities.sort_by(f64::total_cmp);
-        // Where a fast train hardly differs from slow ones, its capacity is far off: quartiles, which are
-        // 1.35 standard deviations apart, do not mind.
-        let quarter = capacities.len() / 4;
-        let spread = (capacities[capacities.len() - 1 - quarter] - capacities[quarter]) / 1.35;
-        // The median's standard error is 5/4 of the mean's.
-        let capacity_error = 1.25 * spread / (capacities.len() as f64).sqrt();
+        // Where a fast train hardly differs from slow ones, its capacity is far off: quartiles do not mind.
+        let capacity_error = median_error(&capacities);
         let capacity_error = match capacities.len() {
             1 | 2 => VAGUE * capacity,
             _ => capacity_error.max(0.005 * capacity),
@@ -251,7 +305,7 @@ impl Estimator {
         let error = if values.len() < 3 {
             0.1 * capacity
         } else {
-            deviation / n.sqrt()
+            deviation / n.sqrt() * student(n - 1.0)
         };
         let slope = self
             .slow
@@ -261,6 +315,7 @@ impl Estimator {
             / n
             - 1.0;
         let error = (error.powi(2) + (slope * capacity_error).powi(2)).sqrt();
+        let error = error.hypot(self.common_error() * capacity);
         let error = error.max(0.005 * capacity);
         let may_be_none = (NO_CROSS * capacity).max(NORMAL_80 * error);
         if capacity - mean < may_be_none && self.opens_fast(capacity) {
@@ -274,11 +329,6 @@ impl Estimator {
         } else {
             mean
         };
-        let within = |value: f64, error: f64, most: f64| Figure {
-            value: value.clamp(0.0, most),
-            low: (value - NORMAL_80 * error).clamp(0.0, most),
-            high: (value + NORMAL_80 * error).clamp(0.0, most),
-        };
         if error > 0.5 * capacity {
             return Err(Unknown::Noise);
         }
@@ -287,7 +337,46 @@ impl Estimator {
             available: within(mean, error, capacity),
             from_s: first.at_s,
             to_s: last.at_s,
+            is_policed: false,
         })
+    }
+
+    /// The rate of a policer, if trains have met one; or that they lose packets as if there were one, but
+    /// at rates that differ.
+    fn policed(&self) -> Option<Result<Estimate, Unknown>> {
+        let with_rate = |(at_s, rate): &(f64, Option<f64>)| rate.map(|rate| (*at_s, rate));
+        let tails: Vec<(f64, f64)> = self.tails.iter().filter_map(with_rate).collect();
+        let enough = (POLICED_SHARE * self.tails.len() as f64).max(POLICED as f64);
+        let (first, last) = (tails.first()?, tails.last()?);
+        if (tails.len() as f64) < enough {
+            return None;
+        }
+        let mut rates: Vec<f64> = tails.iter().map(|(_, rate)| *rate).collect();
+        rates.sort_by(f64::total_cmp);
+        if quartiles_apart(&rates) > ONE_RATE * rates[rates.len() / 2] {
+            return Some(Err(Unknown::Losses));
+        }
+        let rate = median(&rates.iter().copied().collect())?;
+        let error = median_error(&rates).max(POLICED_ERROR * rate);
+        let rate = within(rate, error, f64::INFINITY);
+        Some(Ok(Estimate {
+            capacity: rate,
+            available: rate,
+            from_s: first.0,
+            to_s: last.0,
+            is_policed: true,
+        }))
+    }
+
+    /// Error that slow trains have in common where bursts come together, as a share of the capacity: how
+    /// long the first and the last of them wait depends on when the train begins, which trains keep to.
+    fn common_error(&self) -> f64 {
+        let together = self.slow.iter().filter(|past| past.train.is_together);
+        if 2 * together.count() <= self.slow.len() {
+            return 0.0;
+        }
+        let errors = self.slow.iter().map(|past| past.train.received_error);
+        COMMON * median(&errors.collect()).unwrap_or(0.0)
     }
 
     /// Whether first packets pass faster than a link of this capacity, bit/s, lets them.
@@ -334,9 +423,12 @@ impl Estimator {
     }
 }
 
-/// Rate of sending over rate of receiving: 1 plus the rise of the delay.
+/// Rate of sending over rate of receiving: 1 plus the rise of the delay. Few losses are such as come at
+/// random, which tell nothing of the rate; what overflows a queue was sent and delays others.
 fn ratio(train: &Train) -> Option<f64> {
-    (train.sent > 0.0 && train.received > 0.0).then(|| train.sent / train.received)
+    let lost = f64::from(train.lost) / f64::from((train.lost + train.packets).max(1));
+    let arrived = if lost < AT_RANDOM { 1.0 - lost } else { 1.0 };
+    (train.sent > 0.0 && train.received > 0.0).then(|| train.sent * arrived / train.received)
 }
 
 fn push<T>(queue: &mut VecDeque<T>, value: T, most: usize) {
@@ -355,6 +447,32 @@ fn median(values: &VecDeque<f64>) -> Option<f64> {
         n if n % 2 == 1 => Some(sorted[middle]),
         _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
     }
+}
+
+/// The interval by a standard error, from 0 to `most`.
+fn within(value: f64, error: f64, most: f64) -> Figure {
+    Figure {
+        value: value.clamp(0.0, most),
+        low: (value - NORMAL_80 * error).clamp(0.0, most),
+        high: (value + NORMAL_80 * error).clamp(0.0, most),
+    }
+}
+
+/// From the lower quartile to the upper one; the values are sorted and not none.
+fn quartiles_apart(sorted: &[f64]) -> f64 {
+    let quarter = sorted.len() / 4;
+    sorted[sorted.len() - 1 - quarter] - sorted[quarter]
+}
+
+/// Standard error of the median: 5/4 of the mean's. Quartiles are 1.35 standard deviations apart.
+fn median_error(sorted: &[f64]) -> f64 {
+    1.25 * quartiles_apart(sorted) / 1.35 / (sorted.len() as f64).sqrt()
+}
+
+/// How much wider the 80 % of Student's distribution with this many degrees of freedom, 2 or more, are
+/// than those of the normal one; within a hundredth.
+fn student(freedom: f64) -> f64 {
+    1.0 + 0.66 / freedom + 0.57 / freedom.powi(2)
 }
 
 /// Mean and standard deviation.
@@ -543,6 +661,47 @@ mod tests {
             }
             assert_eq!(estimator.estimate(), Err(Unknown::Limited(limit)));
         }
+    }
+
+    /// After trains whose tails passed at these rates, bit/s, having lost half, in a queue of this many
+    /// packets.
+    fn after_tails(rates: &[f64], queue: f64) -> Estimator {
+        let mut estimator = Estimator::new(1448, 52);
+        estimator.set_least_rtt(0.020);
+        for rate in rates {
+            let mut train = train(2.0 * CAPACITY, 0.0, false);
+            train.lost = 20;
+            train.packets = 40;
+            train.end_rtt_s = 0.020 + queue * 12_000.0 / CAPACITY;
+            train.tail = Some(Tail {
+                packets: 20,
+                received: rate * 1448.0 / 12_000.0,
+                lost: 0.5,
+                fall: 0.0,
+            });
+            estimator.add(1.0, 0, train);
+        }
+        estimator
+    }
+
+    #[test]
+    fn tails_that_pass_at_one_rate_through_a_short_queue_mean_a_policer() {
+        let rates = [8.0e6, 8.1e6, 7.9e6, 8.0e6];
+        let estimate = after_tails(&rates, 1.0).estimate().unwrap();
+        assert!(estimate.is_policed);
+        assert!((estimate.available.value - 8e6).abs() < 1.0);
+        assert_eq!(estimate.available, estimate.capacity);
+        // Three may be chance.
+        assert!(after_tails(&rates[..3], 1.0).estimate().is_err());
+        // A long queue has overflowed.
+        let overflown = after_tails(&rates, 20.0).estimate();
+        assert!(overflown.is_err_and(|why| why == Unknown::Losses));
+    }
+
+    #[test]
+    fn tails_that_pass_at_different_rates_are_losses_without_delay() {
+        let rates = [8e6, 4e6, 12e6, 3e6, 9e6, 15e6];
+        assert_eq!(after_tails(&rates, 1.0).estimate(), Err(Unknown::Losses));
     }
 
     #[test]

@@ -9,4 +9,4 @@ mod estimator;
 mod train;
 
 pub use estimator::{Estimate, Estimator, Figure, Unknown};
-pub use train::{Limit, TRAIN_BYTES, Train, latest};
+pub use train::{Limit, TRAIN_BYTES, Tail, Train, latest};

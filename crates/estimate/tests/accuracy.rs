@@ -2,7 +2,9 @@
 
 mod cells;
 
-use cells::{CUBIC, Cell, Cross, EIGHT_CUBIC, EIGHT_RENO, Errors, Queue, Trouble, quantile};
+use cells::{
+    CUBIC, Cell, Cross, EIGHT_CUBIC, EIGHT_RENO, Errors, Policer, Queue, Trouble, quantile,
+};
 use fairwind_estimate::Unknown;
 
 /// Runs a cell with some load.
@@ -137,4 +139,44 @@ fn a_queue_in_order_of_arrival_is_not_taken_for_fair_queueing() {
     // Nor is a fair queue that has nothing else in it.
     let idle = behind(Queue::FqCodel, 30.0, 50.0, Cross::Datagrams(0.0));
     assert_eq!(idle.unknown, 0);
+}
+
+#[test]
+fn behind_a_policer_its_rate_is_told() {
+    for (mbps, rtt_ms, share, burst) in [
+        (20.0, 20.0, 0.4, 20_000),
+        (20.0, 20.0, 0.75, 20_000),
+        (100.0, 50.0, 0.2, 60_000),
+        (500.0, 20.0, 0.5, 20_000),
+    ] {
+        let policer = Some(Policer { share, burst });
+        let trouble = Trouble {
+            policer,
+            ..Trouble::default()
+        };
+        let errors = errors_in(mbps, rtt_ms, Cross::Datagrams(0.0), trouble);
+        let cell = format!("{mbps} Mbit/s, {policer:?}");
+        assert_eq!(errors.policed, errors.estimates, "{cell}");
+        assert!(errors.unknown <= errors.estimates / 10, "{cell}");
+        let available = sizes(&errors.available);
+        let (median, p95) = (quantile(&available, 0.5), quantile(&available, 0.95));
+        assert!(median < 0.05, "{cell}: median {median}");
+        assert!(p95 < 0.15, "{cell}: 95 % {p95}");
+    }
+}
+
+#[test]
+fn random_losses_are_no_policer() {
+    for loss in [0.01, 0.05] {
+        for load in [0.0, 0.3, 0.6] {
+            for (mbps, rtt_ms) in [(10.0, 50.0), (100.0, 20.0)] {
+                let trouble = Trouble {
+                    loss,
+                    ..Trouble::default()
+                };
+                let errors = errors_in(mbps, rtt_ms, Cross::Datagrams(load), trouble);
+                assert_eq!(errors.policed, 0, "{mbps} Mbit/s, load {load}, {trouble:?}");
+            }
+        }
+    }
 }

@@ -183,6 +183,35 @@ fn an_idle_link_is_measured_on_the_running_kernel() {
 }
 
 #[test]
+fn a_policer_s_rate_is_what_a_path_has_and_random_losses_are_none() {
+    let Some(_turn) = in_the_lab() else { return };
+    if !permitted(check_requirements()) {
+        return;
+    }
+    let result = |set: &str| {
+        let lines = behind(
+            &["--bandwidth", "20Mbit/s", "--delay", "10ms", "--set", set],
+            &format!("{FAIRWIND} measure --sink 0.0.0.0:4009"),
+            &format!(
+                "{listening}{FAIRWIND} measure $FAIRWIND_PEER --duration 6s",
+                listening = once_listens(4009)
+            ),
+        );
+        lines.last().unwrap().clone()
+    };
+    let policed = result("policer={rate=\"8Mbit/s\",burst=\"20kB\"}");
+    assert_eq!(policed["policed"], true, "{policed}");
+    for name in ["available_mbps", "capacity_mbps"] {
+        let mbps = policed[name].as_f64().unwrap();
+        assert!((7.4..=8.4).contains(&mbps), "{policed}");
+    }
+    let lossy = result("loss=1%");
+    assert!(lossy["policed"].is_null(), "{lossy}");
+    let mbps = lossy["capacity_mbps"].as_f64().unwrap();
+    assert!((17.0..=22.0).contains(&mbps), "{lossy}");
+}
+
+#[test]
 fn an_ftp_server_with_write_rights_is_a_sink_and_keeps_nothing() {
     let Some(_turn) = in_the_lab() else { return };
     if !permitted(check_requirements()) {

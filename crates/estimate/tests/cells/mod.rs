@@ -9,10 +9,11 @@ use fairwind_path::delay::{Delay, DelayConfig, Jitter};
 use fairwind_path::fq_codel::FqCoDelConfig;
 use fairwind_path::loss::LossConfig;
 use fairwind_path::pipe::{Aqm, PipeConfig};
+use fairwind_path::policer::PolicerConfig;
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::scheduler::SchedulerConfig;
-use fairwind_path::units::{Bandwidth, Duration, Time};
+use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
 use fairwind_sim::outcome::{Instruments, Observer, PipeSample};
 use fairwind_sim::run;
 use fairwind_sim::scenario::{FlowConfig, Hop, Sampling, Scenario, TcpConfig};
@@ -66,6 +67,16 @@ pub(crate) struct Trouble {
     /// Packets go on together at the end of intervals of this length: those of data, and ACKs.
     pub(crate) aggregation_ms: f64,
     pub(crate) ack_aggregation_ms: f64,
+    /// A policer before the bottleneck's queue.
+    pub(crate) policer: Option<Policer>,
+}
+
+/// What passes in the long run, as a share of the capacity, and a burst of this many bytes, or of as much
+/// as passes in a fifth of as many microseconds, if that is more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policer {
+    pub(crate) share: f64,
+    pub(crate) burst: u64,
 }
 
 /// An estimate and what was true at that time, bit/s.
@@ -237,6 +248,14 @@ impl Cell {
                 }
             }
         }
+        pipes[0].policer = self.trouble.policer.map(|policer| PolicerConfig {
+            rate: Bandwidth::from_bps((bps * policer.share) as u64),
+            burst: Bytes(
+                policer
+                    .burst
+                    .max((bps * policer.share / 8.0 * policer.burst as f64 / 5e6) as u64),
+            ),
+        });
         let [loss, ack_loss] = [self.trouble.loss, self.trouble.ack_loss];
         // On the estimator's own access.
         pipes[2].loss = LossConfig::Bernoulli(loss);
@@ -277,6 +296,12 @@ impl Cell {
         }
     }
 
+    /// What the bottleneck carries in the long run, bit/s.
+    pub(crate) fn bps(&self) -> f64 {
+        let share = self.trouble.policer.map_or(1.0, |policer| policer.share);
+        self.mbps * 1e6 * share
+    }
+
     /// Runs the cell. `trace` prints the trains.
     pub(crate) fn run(&self, trace: bool) -> Vec<Pair> {
         self.measured(trace).0
@@ -293,7 +318,7 @@ impl Cell {
         };
         let greedy = Application::Bulk { bytes: None };
         let outcome = run(&self.scenario(greedy), &mut watch);
-        let capacity = self.mbps * 1e6;
+        let capacity = self.bps();
         let back = self.rtt_ms / 2e3;
         let pairs = watch.estimates.iter().map(|(now, estimate)| {
             // Of the time in which the trains were in the queue.
@@ -324,6 +349,8 @@ pub(crate) struct Errors {
     pub(crate) available: Vec<f64>,
     pub(crate) capacity: Vec<f64>,
     pub(crate) held: usize,
+    /// Estimates that are said to be of a policer.
+    pub(crate) policed: usize,
     pub(crate) capacity_held: usize,
     /// Round-trip times between two estimates.
     pub(crate) every_rtts: f64,
@@ -331,7 +358,7 @@ pub(crate) struct Errors {
 
 impl Errors {
     pub(crate) fn of(cell: &Cell, pairs: &[Pair], from_s: f64) -> Errors {
-        let c = cell.mbps * 1e6;
+        let c = cell.bps();
         let mut errors = Errors {
             estimates: 0,
             unknown: 0,
@@ -340,6 +367,7 @@ impl Errors {
             available: Vec::new(),
             capacity: Vec::new(),
             held: 0,
+            policed: 0,
             capacity_held: 0,
             every_rtts: f64::NAN,
         };
@@ -355,6 +383,7 @@ impl Errors {
                 }
             };
             errors.estimates += 1;
+            errors.policed += usize::from(estimate.is_policed);
             errors
                 .available
                 .push((estimate.available.value - pair.available) / c);
@@ -476,6 +505,45 @@ impl Half {
         };
         troubles().into_iter().map(group).collect()
     }
+
+    /// Behind a policer, and with as many losses without one, each in a group of cells.
+    pub(crate) fn policed(self) -> Vec<(String, Vec<Cell>)> {
+        let (shares, bursts) = match self {
+            Half::Chosen => ([0.2, 0.4, 0.8], [20_000, 60_000]),
+            Half::Reported => ([0.15, 0.3, 0.7], [30_000, 80_000]),
+        };
+        let mut groups = Vec::new();
+        let mut group = |name, cross, trouble| {
+            let mut cells = Vec::new();
+            self.add(cross, Queue::Fifo, trouble, &mut cells);
+            groups.push((name, cells));
+        };
+        for share in shares {
+            for burst in bursts {
+                let policer = Some(Policer { share, burst });
+                let name = format!(
+                    "{:.0} % of the capacity, a burst of {} kB or {} ms",
+                    100.0 * share,
+                    burst / 1000,
+                    burst / 5_000
+                );
+                let trouble = Trouble {
+                    policer,
+                    ..Trouble::default()
+                };
+                group(name, Cross::Datagrams(0.0), trouble);
+            }
+        }
+        for loss in [0.01, 0.05] {
+            let name = format!("none, {:.0} % of the data lost at random", 100.0 * loss);
+            let trouble = Trouble {
+                loss,
+                ..Trouble::default()
+            };
+            group(name, Cross::Datagrams(self.loads()[1]), trouble);
+        }
+        groups
+    }
 }
 
 pub(crate) const CUBIC: Cross = Cross::Bulk("cubic", 1);
@@ -576,13 +644,14 @@ fn run_group(name: &str, cells: Vec<Cell>, trace: Option<usize>) -> Group {
         let sizes = |values: &[f64]| values.iter().map(|value| value.abs()).collect::<Vec<_>>();
         let available = sizes(&errors.available);
         println!(
-            "{index}, {}, {}, {:?}, {:?}, {}: {}, {}; {:.3}, {:.3}, {:.3}; {:.2}; {:.3}; {:.1}; {}",
+            "{index}, {}, {}, {:?}, {:?}, {}: {} ({} policed), {}; {:.3}, {:.3}, {:.3}; {:.2}; {:.3}; {:.1}; {}",
             cell.mbps,
             cell.rtt_ms,
             cell.cross,
             cell.queue,
             cell.seed,
             errors.estimates,
+            errors.policed,
             errors.unknown,
             quantile(&available, 0.5),
             quantile(&available, 0.95),
@@ -618,12 +687,12 @@ pub(crate) fn table(words: &[String]) {
     let half = Half::of(words);
     let only: Option<usize> = words.iter().find_map(|word| word.parse().ok());
     let is_asked = |name: &str| {
-        let names = ["plain", "fair", "troubled"];
+        let names = ["plain", "fair", "troubled", "policed"];
         let asked = words.iter().find(|word| names.contains(&word.as_str()));
         asked.is_none_or(|asked| asked == name)
     };
     println!(
-        "cell, Mbit/s, ms, cross traffic, queue, seed: estimates, unknown; median, p95, bias of the available bandwidth; held; median of the capacity; round trips; why unknown"
+        "cell, Mbit/s, ms, cross traffic, queue, seed: estimates (of a policer), unknown; median, p95, bias of the available bandwidth; held; median of the capacity; round trips; why unknown"
     );
     if is_asked("plain") {
         print_plain(half, &run_group("plain", half.plain(), only).1);
@@ -638,6 +707,13 @@ pub(crate) fn table(words: &[String]) {
                 .iter()
                 .map(|(name, results)| (name.clone(), results.iter().collect())),
         );
+    }
+    if is_asked("policed") {
+        let policed = half.policed().into_iter();
+        let groups: Vec<Group> = policed
+            .map(|(name, cells)| run_group(&name, cells, only))
+            .collect();
+        print_policed(&groups);
     }
     if is_asked("fair") {
         print_fair(&run_group("fair", half.fair(), only).1);
@@ -666,6 +742,39 @@ fn print_plain(half: Half, results: &[(Cell, Errors)]) {
         rows.push(group(name, &|cell| cell.mbps == mbps));
     }
     print_table(rows.into_iter());
+}
+
+/// How often a policer is told, and how well its rate is known. Each cell counts the same.
+fn print_policed(groups: &[Group]) {
+    println!();
+    println!(
+        "| policer | number | told | median error | 95th percentile | interval holds | an estimate without it | unknown |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for (name, results) in groups {
+        let share = |of: &dyn Fn(&Errors) -> usize| {
+            let shares = results.iter().map(|(_, errors)| {
+                of(errors) as f64 / (errors.estimates + errors.unknown).max(1) as f64
+            });
+            100.0 * shares.sum::<f64>() / results.len().max(1) as f64
+        };
+        let mut all = Vec::new();
+        for (_, errors) in results {
+            let sizes: Vec<f64> = errors.available.iter().map(|error| error.abs()).collect();
+            all.extend((0..100).map(|share| quantile(&sizes, f64::from(share) / 99.0)));
+        }
+        all.retain(|error| error.is_finite());
+        println!(
+            "| {name} | {} | {:.0} % | {:.1} % | {:.1} % | {:.0} % | {:.0} % | {:.0} % |",
+            results.len(),
+            share(&|errors| errors.policed),
+            100.0 * quantile(&all, 0.5),
+            100.0 * quantile(&all, 0.95),
+            share(&|errors| errors.held) / share(&|errors| errors.estimates) * 100.0,
+            share(&|errors| errors.estimates - errors.policed),
+            share(&|errors| errors.unknown),
+        );
+    }
 }
 
 /// How often fair queueing is told, by cross traffic, queue and capacity.

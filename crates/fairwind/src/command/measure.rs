@@ -180,12 +180,16 @@ fn fields(measurement: &Measurement) -> Value {
         Ok(Estimate {
             available,
             capacity,
+            is_policed,
             ..
         }) => {
             object["available_mbps"] = mbps(available.value).into();
             object["available_interval_mbps"] = json!([mbps(available.low), mbps(available.high)]);
             object["capacity_mbps"] = mbps(capacity.value).into();
             object["capacity_interval_mbps"] = json!([mbps(capacity.low), mbps(capacity.high)]);
+            if *is_policed {
+                object["policed"] = true.into();
+            }
         }
         Err(unknown) => object["unknown"] = unknown.to_string().into(),
     }

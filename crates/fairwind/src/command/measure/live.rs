@@ -61,13 +61,18 @@ fn line(measurement: &Measurement) -> String {
     let seconds = measurement.seconds;
     let rtt = ms(measurement.rtt_ms);
     match &measurement.estimate {
-        Ok(estimate) => format!(
-            "{seconds:5.1} s  available {:.1} ({:.1} to {:.1}) of {:.1} Mbit/s  RTT {rtt}",
-            estimate.available.value / 1e6,
-            estimate.available.low / 1e6,
-            estimate.available.high / 1e6,
-            estimate.capacity.value / 1e6
-        ),
+        Ok(estimate) => {
+            let of = match estimate.is_policed {
+                true => "Mbit/s, policed".to_owned(),
+                false => format!("of {:.1} Mbit/s", estimate.capacity.value / 1e6),
+            };
+            format!(
+                "{seconds:5.1} s  available {:.1} ({:.1} to {:.1}) {of}  RTT {rtt}",
+                estimate.available.value / 1e6,
+                estimate.available.low / 1e6,
+                estimate.available.high / 1e6
+            )
+        }
         Err(unknown) => {
             let why = unknown.to_string();
             let why = why.split(':').next().unwrap_or_default();
@@ -76,12 +81,18 @@ fn line(measurement: &Measurement) -> String {
     }
 }
 
+/// What a policer means for who reads the figures.
+const POLICER: &str = "what exceeds this rate is dropped, once a burst has passed";
+
 fn summary(measurement: &Measurement) -> String {
     let mut rows = Vec::new();
     match &measurement.estimate {
         Ok(estimate) => {
             rows.push(("available bandwidth", range(&estimate.available)));
             rows.push(("capacity", range(&estimate.capacity)));
+            if estimate.is_policed {
+                rows.push(("policer", POLICER.to_owned()));
+            }
         }
         Err(unknown) => rows.push(("available bandwidth", format!("unknown: {unknown}"))),
     }
@@ -120,8 +131,13 @@ mod tests {
             available: gigabit,
             from_s: 0.0,
             to_s: 1.0,
+            is_policed: false,
         };
-        for estimate in [Ok(estimate), Err(Unknown::FairQueueing)] {
+        let policed = Estimate {
+            is_policed: true,
+            ..estimate
+        };
+        for estimate in [Ok(estimate), Ok(policed), Err(Unknown::FairQueueing)] {
             let measurement = Measurement {
                 seconds: 100.0,
                 bytes: 1,

@@ -416,6 +416,10 @@ fn watch(
         }
     }
     let mut result = watch.measurement(began.elapsed().as_secs_f64());
+    // Until enough trains have shown a policer, the estimates are of the link.
+    let policed = estimates.iter().filter(|estimate| estimate.is_policed);
+    let is_policed = 2 * policed.count() > estimates.len();
+    estimates.retain(|estimate| estimate.is_policed == is_policed);
     if shares > estimates.len() {
         result.estimate = Err(Unknown::FairQueueing);
     } else if let Some(median) = median(&estimates) {
@@ -442,5 +446,6 @@ fn median(estimates: &[Estimate]) -> Option<Estimate> {
         available: figure(&|estimate| estimate.available),
         from_s: first.from_s,
         to_s: last.to_s,
+        is_policed: last.is_policed,
     })
 }
