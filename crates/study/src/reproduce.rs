@@ -94,11 +94,7 @@ fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Er
     }
     let mut made = (plan.study.carry_out)(&task)?;
     if is_kept && made.runs.as_ref().is_some_and(Table::is_empty) {
-        let damaged = task.damaged.report();
-        let out = out.display();
-        return Err(Error::work(format!(
-            "{damaged}none of the runs is kept by this program in {out}\n  help: leave out --kept"
-        )));
+        return Err(task.nothing_kept());
     }
     made.remarks.push_str(&task.damaged.report());
     write(&made, plan, &out)?;

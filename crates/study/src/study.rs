@@ -161,6 +161,14 @@ impl Task<'_> {
         self.options.scale.or_else(of_quick).unwrap_or(1.0)
     }
 
+    /// The error that there is nothing to show, as nothing is run and nothing is kept.
+    pub(crate) fn nothing_kept(&self) -> Error {
+        let (damaged, out) = (self.damaged.report(), self.out.display());
+        Error::work(format!(
+            "{damaged}none of the runs is kept by this program in {out}\n  help: leave out --kept"
+        ))
+    }
+
     /// Says how it goes.
     pub fn tell(&self, line: &str) {
         (self.host.tell)(line);

@@ -22,6 +22,7 @@ mod work;
 use fairwind_experiment::engine::lab::Lab;
 use fairwind_experiment::engine::sim::Sim;
 
+use crate::cache::Policy;
 use crate::plan::{Parameter, Values};
 use crate::{Error, Made, Study, Task, page};
 
@@ -69,12 +70,10 @@ fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     };
     let mut rows = rows::rows(&cells, &simulated, "sim");
     rows.extend(rows::rows(&cells, &in_lab, "lab"));
+    if rows.is_empty() && task.options.policy == Policy::Nothing {
+        return Err(task.nothing_kept());
+    }
     if let Some(earlier) = &task.earlier {
-        if rows.is_empty() {
-            return Err(Error::work(
-                "none of the runs is kept by this program, and the page would be as before\n  help: leave out --kept",
-            ));
-        }
         rows = rows::complete(rows, &cells, earlier)?;
     }
     let mut made = Made {
