@@ -213,8 +213,7 @@ impl Estimator {
             let short_s = SHORT_QUEUE_S.max(SHORT_QUEUE * self.packet / (fastest * self.bits));
             let is_short = train.end_rtt_s - self.least_rtt_s < short_s;
             // What is sent again in between is no part of the tail.
-            let of_train = f64::from(train.lost) / f64::from((train.lost + train.packets).max(1));
-            let lost = tail.lost.max(of_train);
+            let lost = tail.lost.max(train.lost_share());
             tail.packets >= TAIL_PACKETS
                 && lost > TAIL_LOST
                 && (tail.fall > TAIL_FALL || is_short && tail.fall > -lost)
@@ -426,7 +425,7 @@ impl Estimator {
 /// Rate of sending over rate of receiving: 1 plus the rise of the delay. Few losses are such as come at
 /// random, which tell nothing of the rate; what overflows a queue was sent and delays others.
 fn ratio(train: &Train) -> Option<f64> {
-    let lost = f64::from(train.lost) / f64::from((train.lost + train.packets).max(1));
+    let lost = train.lost_share();
     let arrived = if lost < AT_RANDOM { 1.0 - lost } else { 1.0 };
     (train.sent > 0.0 && train.received > 0.0).then(|| train.sent * arrived / train.received)
 }

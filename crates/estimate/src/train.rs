@@ -47,6 +47,13 @@ pub struct Train {
     pub limit: Option<Limit>,
 }
 
+impl Train {
+    /// Packets marked lost, as a share of these and the received ones.
+    pub fn lost_share(&self) -> f64 {
+        f64::from(self.lost) / f64::from((self.lost + self.packets).max(1))
+    }
+}
+
 /// The part of a train from the first ACK that shows packets to be missing to the last one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tail {

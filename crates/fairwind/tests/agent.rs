@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::everybody::Everybody;
+use crate::mounted::Mounted;
 use crate::serve_operator::Manager;
 use crate::turn::in_the_lab;
 
@@ -154,47 +155,6 @@ impl Drop for Host {
         // Its last process may not have been buried yet.
         let gone = || fs::remove_dir(&self.group).is_ok() || !self.group.exists();
         fairwind_testing::eventually(gone);
-    }
-}
-
-/// A BPF file system of the test's own, which the host may not have.
-pub(crate) struct Mounted {
-    holder: Child,
-}
-
-impl Mounted {
-    pub(crate) fn new() -> Mounted {
-        Mounted::by("mount -t bpf bpf /sys/fs/bpf")
-    }
-
-    /// By this command of the shell.
-    fn by(mount: &str) -> Mounted {
-        let mut holder = Command::new("unshare")
-            .args(["--mount", "sh", "-c"])
-            .arg(format!("{mount} && echo mounted && exec sleep infinity"))
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = String::new();
-        let mut output = BufReader::new(holder.stdout.take().unwrap());
-        output.read_line(&mut said).unwrap();
-        assert_eq!(said, "mounted\n");
-        Mounted { holder }
-    }
-
-    /// The command where the file system is seen.
-    pub(crate) fn inside(&self, command: &Command) -> Command {
-        let mut inside = Command::new("nsenter");
-        inside.args(["--mount", "--target", &self.holder.id().to_string()]);
-        inside.arg(command.get_program()).args(command.get_args());
-        inside
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
     }
 }
 
@@ -675,7 +635,7 @@ fn where_nothing_can_be_kept_for_the_next_agent_the_status_says_why() {
     let host = Host::new();
     host.policy(RENO_OUT);
     let read_only = "umount -a -t bpf; mount -t bpf -o ro bpf /sys/fs/bpf";
-    let mounted = Mounted::by(read_only);
+    let mounted = Mounted::by(&["--mount"], read_only);
     let _agent = Agent::start(mounted.inside(&host.command(&[])));
     let status = host.status();
     assert_eq!(status["survives"], false);

@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -19,6 +18,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::everybody::Everybody;
+use crate::mounted::Mounted;
 use crate::turn::in_the_lab;
 
 const LINK: &str = r#"
@@ -550,56 +550,10 @@ fn a_kernel_without_btf_is_told() {
     assert!(said.contains("`fairwind sim run`"), "{said}");
 }
 
-/// Namespaces of the test's own, in which nobody else makes or removes anything.
-struct Apart {
-    holder: Child,
-}
-
-impl Apart {
-    fn new() -> Apart {
-        let mut holder = Command::new("unshare")
-            .args(["--net", "--mount", "sh", "-c"])
-            .arg(
-                "mount -t sysfs sysfs /sys && mount -t bpf bpf /sys/fs/bpf && mount -t tmpfs tmpfs /run \
-                 && echo mounted && exec sleep infinity",
-            )
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = String::new();
-        let mut output = BufReader::new(holder.stdout.take().unwrap());
-        output.read_line(&mut said).unwrap();
-        assert_eq!(said, "mounted\n");
-        Apart { holder }
-    }
-
-    /// The command in them.
-    fn inside(&self, command: &Command) -> Command {
-        let mut inside = Command::new("nsenter");
-        inside.args([
-            "--net",
-            "--mount",
-            "--target",
-            &self.holder.id().to_string(),
-        ]);
-        let folder = command.get_current_dir().unwrap().display();
-        inside.arg(format!("--wd={folder}"));
-        inside.arg(command.get_program()).args(command.get_args());
-        inside
-    }
-
-    /// What is there that a lab could leave behind: devices, pins and names of network namespaces.
-    fn there(&self) -> [BTreeSet<String>; 3] {
-        let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
-        ["sys/class/net", "sys/fs/bpf", "run/netns"].map(|folder| names(&root.join(folder)))
-    }
-}
-
-impl Drop for Apart {
-    fn drop(&mut self) {
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
-    }
+/// What is in there that a lab could leave behind: devices, pins and names of network namespaces.
+fn left(apart: &Mounted) -> [BTreeSet<String>; 3] {
+    let root = apart.root();
+    ["sys/class/net", "sys/fs/bpf", "run/netns"].map(|folder| names(&root.join(folder)))
 }
 
 fn names(folder: &Path) -> BTreeSet<String> {
@@ -631,8 +585,12 @@ fn nothing_outlives_a_run_that_is_killed_at_any_moment() {
     let Some(bench) = Bench::new(&(text + &bulk + &program)) else {
         return;
     };
-    let apart = Apart::new();
-    let before = apart.there();
+    // Nobody else makes or removes anything there.
+    let apart = Mounted::by(
+        &["--net", "--mount"],
+        "mount -t sysfs sysfs /sys && mount -t bpf bpf /sys/fs/bpf && mount -t tmpfs tmpfs /run",
+    );
+    let before = left(&apart);
     for round in 0..10u64 {
         let out = format!("result-{round}");
         let quiet = || Stdio::null();
@@ -650,11 +608,11 @@ fn nothing_outlives_a_run_that_is_killed_at_any_moment() {
         lab.kill().unwrap();
         lab.wait().unwrap();
         let is_left = || controls().contains(&control);
-        let clean = || marked(&mark).is_empty() && !is_left() && apart.there() == before;
+        let clean = || marked(&mark).is_empty() && !is_left() && left(&apart) == before;
         assert!(
             eventually(clean),
             "left after round {round}: {:?}, {before:?} before, {control}: {}, {:?}",
-            apart.there(),
+            left(&apart),
             is_left(),
             marked(&mark)
         );

@@ -13,6 +13,7 @@ mod lab_exec;
 mod lab_exec_host;
 mod lab_run;
 mod measure;
+mod mounted;
 mod pages;
 mod proftpd;
 mod refusals;

@@ -14,8 +14,8 @@ use fairwind_testing::{eventually, in_new_network_namespace, permitted, root, wa
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::agent::Mounted;
 use crate::lab_exec::ignore_ends_of_children;
+use crate::mounted::Mounted;
 use crate::turn::in_the_lab;
 
 const FAIRWIND: &str = env!("CARGO_BIN_EXE_fairwind");

@@ -16,7 +16,8 @@ use fairwind_testing::advisor::TestAdvisor;
 use fairwind_testing::{or_skip, permitted, root, wait_until};
 use rustix::process::Signal;
 
-use crate::agent::{Mounted, forecast};
+use crate::agent::forecast;
+use crate::mounted::Mounted;
 
 /// A user and a group without rights.
 pub(crate) const NOBODY: u32 = 65_534;
