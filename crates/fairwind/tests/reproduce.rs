@@ -85,13 +85,20 @@ fn without_a_kept_run_there_is_no_table() {
     ];
     let only = cell.iter().flat_map(|part| ["--only", *part]);
     let arguments: Vec<&str> = ["background", "--kept"].into_iter().chain(only).collect();
-    let output = reproduce(folder.path(), &arguments);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(output.stdout.is_empty());
-    let none = "none of the runs is kept by this program in out/background";
-    assert!(said.contains(none), "{said}");
-    assert!(!folder.path().join("out").exists());
+    let whole = |plan| vec![plan, "--kept"];
+    for (plan, arguments) in [
+        ("background", arguments),
+        ("validation", whole("validation")),
+        ("queues", whole("queues")),
+    ] {
+        let output = reproduce(folder.path(), &arguments);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(output.stdout.is_empty());
+        let none = format!("none of the runs is kept by this program in out/{plan}");
+        assert!(said.contains(&none), "{said}");
+        assert!(!folder.path().join("out").exists());
+    }
 }
 
 #[test]

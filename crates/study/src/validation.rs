@@ -10,6 +10,7 @@ use fairwind_experiment::engine::lab::Lab;
 use fairwind_experiment::engine::sim::Sim;
 use fairwind_result::RunResult;
 
+use crate::cache::Policy;
 use crate::experiments::{Asked, Configured, first_seeds, jobs, kept, load, run_or_kept};
 use crate::plan::{EXPERIMENT, Parameter, Run, Values};
 use crate::statistics::median;
@@ -35,6 +36,12 @@ fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
             sim,
             lab: totals_in(task, run, &Lab::default(), task.engines.has_lab(), 1)?,
         });
+    }
+    let is_empty = cells
+        .iter()
+        .all(|cell| cell.sim.is_none() && cell.lab.is_none());
+    if is_empty && task.options.policy == Policy::Nothing {
+        return Err(task.nothing_kept());
     }
     let mut section = table(&cells).section("cells");
     let runs = everything(&cells);
