@@ -175,8 +175,11 @@ pub fn write_whole(place: &Path, text: &str) -> Result<(), Error> {
         fs::create_dir_all(folder).map_err(Error::at(folder))?;
     }
     let beside = place.with_extension(format!("{:?}", std::thread::current().id()));
-    fs::write(&beside, text).map_err(Error::at(&beside))?;
-    fs::rename(&beside, place).map_err(Error::at(place))
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, place));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written.map_err(Error::at(place))
 }
 
 #[cfg(test)]
@@ -236,6 +239,19 @@ mod tests {
         let of_it = format!("left out: {}: EOF while parsing", place.display());
         assert!(report.starts_with(&of_it), "{report}");
         assert_eq!(report.lines().count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("one.json");
+        // A file does not take the place of a folder.
+        fs::create_dir(&place).unwrap();
+        let error = write_whole(&place, "text").unwrap_err().to_string();
+        assert!(error.starts_with(&place.display().to_string()), "{error}");
+        let names = fs::read_dir(folder.path()).unwrap();
+        let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["one.json"]);
     }
 
     #[test]
