@@ -148,6 +148,8 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 /* Packets that are sent at once, and how many must come back one after the other to tell their time. */
 #define RUN_PACKETS 8U
 #define RUN_LEAST 4U
+/* A gap of so many times the time from one packet to the next is still even: an ACK is for two packets or more. */
+#define RUN_EVEN 3U
 /* A run that has not come back so long after four round trips never will, us. */
 #define RUN_TIMEOUT_US 4000000U
 /* Time after a burst that showed nothing, us, or eight base delays, if longer; it doubles with each after the first. */
@@ -857,6 +859,17 @@ static inline u32 run_window(const struct fairwind *ca)
 	return ca->mode == BURST ? ca->window / PACKET + RUN_PACKETS : ca->train_packets;
 }
 
+/*
+ * Noise may have made what the first window showed: that its first packet came sooner than the others are apart, as they
+ * were then or are now.
+ */
+static inline bool is_lost_in_noise(const struct fairwind *ca)
+{
+	u32 apart_us = max(packet_time(ca, ca->free), ca->packet_quarter_us / 4U);
+
+	return 4U * ca->noise_us + packet_time(ca, ca->best) > apart_us;
+}
+
 /* After a queue that was its own: RAMP or CRUISE, but first a burst if the link once carried clearly more. */
 static void go_on(struct sock *sk, u32 now_us)
 {
@@ -864,8 +877,7 @@ static void go_on(struct sock *sk, u32 now_us)
 
 	begin_round(ca, now_us);
 	ca->mode = ca->window < ca->free - ca->free / 8 ? RAMP : CRUISE;
-	/* Noise may have made what the first window showed. */
-	if (!ca->is_proven && 5U * ca->noise_us > packet_time(ca, ca->free))
+	if (ca->best && !ca->is_proven && is_lost_in_noise(ca))
 		ca->best = ca->free;
 	if (ca->free < ca->best - ca->best / 8 && !ca->is_shared && !ca->is_limited) {
 		if (ca->free >= 4 * PACKET && !before(now_us, ca->due_us))
@@ -1230,6 +1242,16 @@ static inline u32 run_packet_us(const struct fairwind *ca)
 	return max((ca->run_end_us - ca->run_us) / ca->run_packets, 1U);
 }
 
+/*
+ * The link is faster than was believed if a run comes back faster, as evenly as a link sends: ACKs that were held come
+ * back faster, too.
+ */
+static inline void raise_best(struct fairwind *ca, u32 us)
+{
+	if (us && us < packet_time(ca, ca->best) && ca->run_gap_us <= RUN_EVEN * us)
+		ca->best = scale(ca->base_us, PACKET, us);
+}
+
 static void yield_behind_fair_queueing(struct sock *sk, u32 now_us)
 {
 	struct fairwind *ca = inet_csk_ca(sk);
@@ -1295,6 +1317,7 @@ static void watch_burst(struct sock *sk, const struct rate_sample *rs, u32 now_u
 		return;
 	}
 	ca->is_slow = 0;
+	raise_best(ca, us);
 	if (us && us < free_us / 3 && us < best_us + best_us / 6 && !ca->was_fair)
 		ca->burst_wait = max((u8)ca->burst_wait, (u8)BURST_WAIT_ONE_QUEUE);
 	ca->burst_wait = min(ca->burst_wait + 1, ca->was_fair ? BURST_WAIT_FAIR : BURST_WAIT_MAX);
@@ -1354,6 +1377,8 @@ static void watch_fair_train(struct sock *sk, const struct rate_sample *rs, u32 
 	is_fast = us < best_us + best_us / 3;
 	/* It has waited in a queue with others. */
 	is_late = first_us > us + us / 4;
+	if (!is_late)
+		raise_best(ca, us);
 	/* Trains of the kind may have met. */
 	if ((is_fast || is_late) && ++ca->fast < TRAINS_FAST) {
 		ca->due_us = now_us + 4 * ca->base_us;

@@ -156,6 +156,63 @@ fn it_yields_behind_fair_queueing_and_comes_back() {
     yields_and_comes_back(&arrived);
 }
 
+/// What Cubic has of the link in 8 to 20 s beside so many from a host each that began so long after each other, behind
+/// fair queueing.
+fn cubic_beside(senders: u64, apart_ms: u64, mbps: u64, delay: &str) -> f64 {
+    let mut text = format!(
+        r#"
+title = "From a host each"
+duration = "20s"
+
+[[link]]
+name = "bottleneck"
+between = ["near", "far"]
+bandwidth = "{mbps}Mbit/s"
+delay = "{delay}"
+queue = "1000pkt"
+aqm = {{ kind = "fq-codel" }}
+reverse = {{ bandwidth = "unlimited", queue = "unlimited", aqm = {{ kind = "drop-tail" }} }}
+"#
+    );
+    for number in 0..=senders {
+        let (start_ms, control) = match number == senders {
+            true => (8000, "cubic"),
+            false => (number * apart_ms, "fairwind"),
+        };
+        text.push_str(&format!(
+            r#"
+[[link]]
+between = ["host-{number}", "near"]
+delay = "{}us"
+
+[[flow]]
+name = "flow-{number}"
+from = "host-{number}"
+to = "far"
+start = "{start_ms}ms"
+congestion_control = "{control}"
+"#,
+            1000 + 20 * number
+        ));
+    }
+    run(&text, Path::new(""), 1).mbps(senders as usize, 8, 20) / mbps as f64
+}
+
+/// Each has had a part of the link only, and learns by bursts that it is faster. 0.68 in the mean if none does.
+#[test]
+fn senders_that_began_together_behind_fair_queueing_yield_though_none_has_had_the_link() {
+    let mut parts = Vec::new();
+    for senders in [3, 4] {
+        for apart_ms in [100, 150, 200, 250, 300] {
+            for (mbps, delay) in [(20, "10ms"), (50, "10ms"), (100, "10ms"), (20, "20ms")] {
+                parts.push(cubic_beside(senders, apart_ms, mbps, delay));
+            }
+        }
+    }
+    let mean = parts.iter().sum::<f64>() / parts.len() as f64;
+    assert!(mean > 0.71, "{mean} of the link for Cubic");
+}
+
 #[test]
 fn it_yields_in_a_common_queue_and_comes_back() {
     yields_and_comes_back(&beside_cubic("queue = \"80pkt\""));

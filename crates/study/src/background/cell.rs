@@ -1,5 +1,7 @@
 //! The cells of the plan.
 
+use fairwind_lab::host::Offload;
+
 use crate::Error;
 use crate::plan::Run;
 
@@ -25,6 +27,8 @@ pub(super) struct Cell<'a> {
     pub noise: &'a Noise,
     /// Time in which the background is to reclaim the link, seconds.
     pub reclaim_s: f64,
+    /// What the hosts of the lab leave to their devices.
+    pub offload: Offload,
     /// Whether the lab runs it, too.
     pub in_both: bool,
 }
@@ -62,6 +66,11 @@ impl<'a> Cell<'a> {
             trip: suite.trip(text("trip")?)?,
             noise: suite.noise(text("noise")?)?,
             reclaim_s: suite.reclaim_s(mbps, rtt_ms as f64 / 1e3)?,
+            offload: match text("offload")? {
+                "none" => Offload::None,
+                "both" => Offload::Both,
+                _ => Offload::Send,
+            },
             in_both: text("engine")? == "both",
             run: run.clone(),
         })
@@ -79,6 +88,9 @@ impl<'a> Cell<'a> {
         }
         if self.has_noise() {
             name.push_str(&format!("-{}", self.noise.name));
+        }
+        if self.offload != Offload::Send {
+            name.push_str(&format!("-offload-{}", self.run.get("offload")));
         }
         name
     }

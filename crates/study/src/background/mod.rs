@@ -19,14 +19,12 @@ mod suite;
 mod watch;
 mod work;
 
-use fairwind_experiment::engine::lab::Lab;
-use fairwind_experiment::engine::sim::Sim;
-
 use crate::cache::Policy;
 use crate::plan::{Parameter, Values};
 use crate::{Error, Made, Study, Task, page};
 
 use suite::Suite;
+use work::Runner;
 
 const PARAMETERS: &[Parameter] = &[
     Parameter::new("control", Values::Text),
@@ -38,6 +36,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::new("loss", Values::Text),
     Parameter::new("trip", Values::Text),
     Parameter::new("noise", Values::Text),
+    Parameter::new("offload", Values::Words(&["send", "none", "both"])),
     Parameter::new("engine", Values::Words(&["sim", "both"])),
 ];
 
@@ -56,14 +55,14 @@ fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
         aim.check()?;
     }
     let cells = cell::of_runs(&task.runs, &suite)?;
-    let simulated = work::carry_out(task, &suite, &cells, &Sim, task.engines.has_sim())?;
-    let in_lab = work::carry_out(
+    let simulated = work::carry_out(
         task,
         &suite,
         &cells,
-        &Lab::default(),
-        task.engines.has_lab(),
+        Runner::Simulator,
+        task.engines.has_sim(),
     )?;
+    let in_lab = work::carry_out(task, &suite, &cells, Runner::Lab, task.engines.has_lab())?;
     let cells = match task.earlier {
         None => cells,
         Some(_) => cell::of_runs(&task.plan.runs, &suite)?,

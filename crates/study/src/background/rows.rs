@@ -333,6 +333,7 @@ mod tests {
             trip: &trip,
             noise: &noise,
             reclaim_s: 1.0,
+            offload: fairwind_lab::host::Offload::Send,
             in_both: false,
         };
         let run = Measures {

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use fairwind_experiment::engine::lab::Lab;
+use fairwind_experiment::engine::sim::Sim;
 use serde_json::{Value, json};
 
 use crate::cache::{Policy, write_whole};
@@ -18,8 +20,38 @@ use super::watch::Watch;
 /// The measures of all runs, by their places.
 pub(super) type Measured = BTreeMap<String, Measures>;
 
+/// What runs cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Runner {
+    Simulator,
+    Lab,
+}
+
+impl Runner {
+    /// The engine for this cell. The simulator's hosts leave segmentation to their devices, whatever those of the lab
+    /// do.
+    fn engine(self, cell: &Cell<'_>) -> Box<dyn Configured> {
+        match self {
+            Runner::Simulator => Box::new(Sim),
+            Runner::Lab => Box::new(Lab {
+                offload: cell.offload,
+                ..Lab::default()
+            }),
+        }
+    }
+
+    /// The folder of its results.
+    fn folder(self) -> &'static str {
+        match self {
+            Runner::Simulator => "sim",
+            Runner::Lab => "lab",
+        }
+    }
+}
+
 /// A run that cells need.
 struct Needed<'a> {
+    engine: Box<dyn Configured>,
     setup: Setup,
     seed: u64,
     place: String,
@@ -29,7 +61,8 @@ struct Needed<'a> {
 
 impl Needed<'_> {
     /// All that its result depends on.
-    fn asked(&self, engine: &dyn Configured) -> Value {
+    fn asked(&self) -> Value {
+        let engine = &*self.engine;
         let mut asked = json!({
             "experiment": self.setup.text,
             "engine": format!("{engine:?}"),
@@ -66,10 +99,10 @@ pub(super) fn carry_out(
     task: &Task<'_>,
     suite: &Suite,
     cells: &[Cell<'_>],
-    engine: &dyn Configured,
+    runner: Runner,
     is_to_run: bool,
 ) -> Result<Measured, Error> {
-    let in_lab = engine.is_real_time();
+    let in_lab = runner == Runner::Lab;
     let cells: Vec<&Cell<'_>> = cells
         .iter()
         .filter(|cell| cell.in_both || !in_lab)
@@ -80,11 +113,11 @@ pub(super) fn carry_out(
         None => task.seeds().unwrap_or(suite.seeds.len()),
     };
     let seeds = &suite.seeds[..most.min(suite.seeds.len())];
-    let cache = task.cache(engine.name());
+    let cache = task.cache(runner.folder());
     let mut measured = Measured::new();
     let mut to_run = Vec::new();
-    for one in needed(suite, &cells, seeds)? {
-        match cache.kept(&one.place, &one.asked(engine)) {
+    for one in needed(suite, &cells, seeds, runner)? {
+        match cache.kept(&one.place, &one.asked()) {
             Some(measures) => {
                 measured.insert(one.place, measures);
             }
@@ -100,9 +133,9 @@ pub(super) fn carry_out(
     let done = AtomicUsize::new(0);
     let new = parallel::each(&to_run, jobs, |one| {
         task.host.go_on()?;
-        let measures = run(task, one, engine)?;
+        let measures = run(task, one)?;
         if let Some(measures) = &measures {
-            cache.keep(&one.place, &one.asked(engine), measures)?;
+            cache.keep(&one.place, &one.asked(), measures)?;
         }
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         // In the simulator a line for each run would be thousands.
@@ -122,6 +155,7 @@ fn needed<'a>(
     suite: &'a Suite,
     cells: &[&'a Cell<'a>],
     seeds: &[u64],
+    runner: Runner,
 ) -> Result<Vec<Needed<'a>>, Error> {
     let mut needed = Vec::new();
     let mut known = BTreeSet::new();
@@ -140,6 +174,7 @@ fn needed<'a>(
                         Role::Solo | Role::Oracle => "",
                     };
                     needed.push(Needed {
+                        engine: runner.engine(cell),
                         setup,
                         seed,
                         place,
@@ -153,12 +188,9 @@ fn needed<'a>(
 }
 
 /// Runs it, and leaves its experiment file beside its result. None of a run that ended early, which the lab's may.
-fn run(
-    task: &Task<'_>,
-    needed: &Needed<'_>,
-    engine: &dyn Configured,
-) -> Result<Option<Measures>, Error> {
+fn run(task: &Task<'_>, needed: &Needed<'_>) -> Result<Option<Measures>, Error> {
     let setup = &needed.setup;
+    let engine = &*needed.engine;
     let file = task
         .out
         .join(engine.name())
@@ -182,4 +214,34 @@ fn run(
         return Ok(None);
     }
     Ok(Some(measures::of(setup, &watch, &result.flows)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cell;
+    use super::*;
+
+    #[test]
+    fn hosts_of_the_lab_offload_what_the_cell_says() {
+        let plan = super::super::plan();
+        let suite: Suite = plan.data().unwrap();
+        let cells = cell::of_runs(&plan.runs, &suite).unwrap();
+        let mut folders = BTreeSet::new();
+        for (word, offload) in [("send", "Send"), ("none", "None"), ("both", "Both")] {
+            let is_it = |cell: &&Cell<'_>| {
+                cell.in_both
+                    && cell.run.get("offload") == word
+                    && (cell.mbps, cell.rtt_ms, cell.queue.name.as_str()) == (50, 30, "1bdp")
+                    && (cell.control.as_str(), cell.foreground.name.as_str())
+                        == ("fairwind", "cubic")
+            };
+            let cell = cells.iter().find(is_it).expect(word);
+            let engine = format!("{:?}", Runner::Lab.engine(cell));
+            assert!(engine.contains(&format!("offload: {offload},")), "{engine}");
+            assert_eq!(format!("{:?}", Runner::Simulator.engine(cell)), "Sim");
+            folders.insert(folder(cell, Role::Solo));
+        }
+        // Each with what the foreground has alone on such hosts.
+        assert_eq!(folders.len(), 3, "{folders:?}");
+    }
 }
