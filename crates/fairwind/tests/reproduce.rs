@@ -374,8 +374,8 @@ fn the_suite_for_background_transfers_leaves_tables_experiments_and_a_page() {
     }
     let results = folder.path().join("results");
     let csv = fs::read_to_string(results.join("tables/runs.csv")).unwrap();
-    let heads = "control,bandwidth,rtt,queue,foreground,background,loss,trip,noise,engine,seed,kept,kept_second_half,\
-                 used,spare_share,alone,fct_p50,fct_p99,queue_added_p50_ms,queue_added_p99_ms,jain,yield_rtt,\
+    let heads = "control,bandwidth,rtt,queue,foreground,background,loss,trip,noise,offload,engine,seed,kept,\
+                 kept_second_half,used,spare_share,alone,fct_p50,fct_p99,queue_added_p50_ms,queue_added_p99_ms,jain,yield_rtt,\
                  reclaim_s,back_s,missed,missed_solo";
     assert_eq!(csv.lines().next(), Some(heads));
     let row = |begins: &str| {
@@ -387,13 +387,13 @@ fn the_suite_for_background_transfers_leaves_tables_experiments_and_a_page() {
         let at = heads.split(',').position(|head| head == name).unwrap();
         row[at].parse::<f64>().ok()
     };
-    let beside = row("reno,10,20,1bdp,cubic,1,0%,equal,none,sim,1,");
+    let beside = row("reno,10,20,1bdp,cubic,1,0%,equal,none,send,sim,1,");
     let kept = number(&beside, "kept").unwrap();
     // Reno is no background: it takes a good part from Cubic.
     assert!((0.02..0.95).contains(&kept), "{kept}");
     // Cubic alone fills a queue of one bandwidth-delay product.
     assert!(number(&beside, "spare_share").unwrap() < 0.1, "{beside:?}");
-    let alone = row("reno,10,20,1bdp,none,1,0%,equal,none,sim,1,");
+    let alone = row("reno,10,20,1bdp,none,1,0%,equal,none,send,sim,1,");
     assert!(number(&alone, "alone").unwrap() > 0.95, "{alone:?}");
     assert_eq!(number(&alone, "kept"), None);
     // Every run can be made by hand.
