@@ -39,7 +39,8 @@
  *			link has become slower. When it has clearly less than the link once gave it, it
  *			sends eight packets at once. If they come back as far apart as the link sends
  *			them, its own kind has the rest. If they come back further apart, others take
- *			turns with it.
+ *			turns with it. If they come back closer together, the link gives more than it
+ *			was known to.
  *
  * Modes
  *	RAMP		Towards what was free when a queue was last seen: doubling every round below a
@@ -148,7 +149,7 @@ CC_PARAMETERS(FAIRWIND_PARAMETERS);
 /* Packets that are sent at once, and how many must come back one after the other to tell their time. */
 #define RUN_PACKETS 8U
 #define RUN_LEAST 4U
-/* A gap of so many times the time from one packet to the next is still even: an ACK is for two packets or more. */
+/* They come evenly if no gap between ACKs is more than so many times their time: an ACK may be for two packets or more. */
 #define RUN_EVEN 3U
 /* A run that has not come back so long after four round trips never will, us. */
 #define RUN_TIMEOUT_US 4000000U
@@ -860,8 +861,8 @@ static inline u32 run_window(const struct fairwind *ca)
 }
 
 /*
- * Noise may have made what the first window showed: that its first packet came sooner than the others are apart, as they
- * were then or are now.
+ * Where only the first window has shown a faster link, its first packet took less time than there was from one of the
+ * others to the next. Noise may have made that difference.
  */
 static inline bool is_lost_in_noise(const struct fairwind *ca)
 {
@@ -1243,8 +1244,8 @@ static inline u32 run_packet_us(const struct fairwind *ca)
 }
 
 /*
- * The link is faster than was believed if a run comes back faster, as evenly as a link sends: ACKs that were held come
- * back faster, too.
+ * A run that comes back faster than the link was believed to be shows that it is. It has to come evenly, as a link sends:
+ * ACKs that were held are closer together, too.
  */
 static inline void raise_best(struct fairwind *ca, u32 us)
 {

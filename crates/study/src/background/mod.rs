@@ -67,8 +67,8 @@ fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
         None => cells,
         Some(_) => cell::of_runs(&task.plan.runs, &suite)?,
     };
-    let mut rows = rows::rows(&cells, &simulated, "sim");
-    rows.extend(rows::rows(&cells, &in_lab, "lab"));
+    let mut rows = rows::rows(&cells, &simulated, Runner::Simulator.name());
+    rows.extend(rows::rows(&cells, &in_lab, Runner::Lab.name()));
     if rows.is_empty() && task.options.policy == Policy::Nothing {
         return Err(task.nothing_kept());
     }

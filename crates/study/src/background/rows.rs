@@ -8,10 +8,10 @@ use crate::table::Table;
 use super::cell::Cell;
 use super::measures::Measures;
 use super::setup::Role;
-use super::work::{Measured, place};
+use super::work::{Measured, Runner, place};
 
 /// The engines, in the order of their rows.
-const ENGINES: [&str; 2] = ["sim", "lab"];
+const ENGINES: [&str; 2] = [Runner::Simulator.name(), Runner::Lab.name()];
 /// Columns besides the parameters of cells and the numbers.
 const ENGINE: &str = "engine";
 const SEED: &str = "seed";

@@ -40,8 +40,8 @@ impl Runner {
         }
     }
 
-    /// The folder of its results.
-    fn folder(self) -> &'static str {
+    /// Its name in rows, and the folder of its results.
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Runner::Simulator => "sim",
             Runner::Lab => "lab",
@@ -113,7 +113,7 @@ pub(super) fn carry_out(
         None => task.seeds().unwrap_or(suite.seeds.len()),
     };
     let seeds = &suite.seeds[..most.min(suite.seeds.len())];
-    let cache = task.cache(runner.folder());
+    let cache = task.cache(runner.name());
     let mut measured = Measured::new();
     let mut to_run = Vec::new();
     for one in needed(suite, &cells, seeds, runner)? {
